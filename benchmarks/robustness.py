@@ -23,7 +23,7 @@ from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.policies.waves import Waves
-from voxpop.policies.waves.statements import one_sided
+from voxpop.policies.waves.sealing import factor
 from voxpop.report.stakes import measure
 from voxpop.simulation.people import DrawnPeople, GPPeople, TablePeople, square_root
 from voxpop.simulation.runs import Run, Scenario, simulate
@@ -104,7 +104,7 @@ def tight(problem: Problem, rng: np.random.Generator) -> Array:
     """Return the function whose lead at its maximum the first wave underestimates most: by all that B allows."""
     plan, every = first_wave(problem), np.arange(problem.size)
     noise = problem.answer_noise(plan.arms, plan.pulls, plan.people)
-    estimator = AffineEstimator(problem, plan.arms, noise, None, one_sided(0.015))
+    estimator = AffineEstimator(problem, plan.arms, noise, None, factor(0.015))
     found = estimator.values_and_gaps(every, plan.reference, problem.norm_bound)[1]
     for x in np.argsort(-found.width).tolist():
         f = underestimated(problem, plan.arms, plan.reference, found, x)

@@ -8,7 +8,18 @@ from __future__ import annotations
 from functools import partial
 
 from reproduction.drawing import COLOURS, draw_costs, draw_curves
-from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare, judge_seconds, ranged
+from reproduction.exhibits import (
+    STUDIES,
+    Exhibit,
+    Finding,
+    Scale,
+    Sheet,
+    Shown,
+    compare,
+    judge_seconds,
+    ranged,
+    seconds_of,
+)
 from reproduction.paper import COST
 from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import panels
@@ -54,9 +65,9 @@ def present(study: str, note: str, cells: Cells) -> Shown:
 
 
 def _table(study: str, cells: Cells) -> Sheet:
-    rows, base = {}, (COST[study]["DPBE"][1], cells["DPBE"].mean("seconds"))
+    rows, base = {}, (COST[study]["DPBE"][1], seconds_of(cells["DPBE"]))
     for name, cell in cells.items():
-        paper, seconds = COST[study].get(name), cell.mean("seconds")
+        paper, seconds = COST[study].get(name), seconds_of(cell)
         rows[name] = {
             "regret at T": f"{quantity(cell.mean())} ± {quantity(cell.std())}",
             "regret, median (range)": ranged(cell["regret"]),

@@ -115,6 +115,11 @@ def ranged(values: Array) -> str:
     return f"{middle} ({low} to {high})"
 
 
+def seconds_of(cell: Cell) -> float:
+    """Return the median running time, which other work on the machine disturbs least."""
+    return float(np.median(cell["seconds"]))
+
+
 def judge_seconds(printed: float, ours: float, of_printed: float, of_ours: float) -> str:
     """Judge a running time to within a factor of two: as it is, or as a multiple of DPBE's on the same machine."""
 

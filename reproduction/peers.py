@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from reproduction.drawing import COLOURS, draw_costs, draw_curves, shades
-from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare, judge_seconds
+from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare, judge_seconds, seconds_of
 from reproduction.paper import ALPHAS, SECONDS
 from voxpop.simulation.comparison import HEADINGS, Cells, quantity, rows
 from voxpop.simulation.pictures import panels
@@ -96,8 +96,8 @@ def _times(study: str, cells: Cells) -> Sheet:
     headings = ("seconds", *(f"alpha = {alpha}" for alpha in ALPHAS), *PEERS)
     lines: list[Sequence[str]] = [("paper, DPBE", *map(quantity, paper), quantity(ucb), quantity(bpe), "", "")]
     for name in OURS:
-        own = [cells[_key(name, alpha)].mean("seconds") for alpha in ALPHAS]
-        others = [cells[peer].mean("seconds") for peer in PEERS] if name == "DPBE" else []
+        own = [seconds_of(cells[_key(name, alpha)]) for alpha in ALPHAS]
+        others = [seconds_of(cells[peer]) for peer in PEERS] if name == "DPBE" else []
         lines.append((f"here, {name}", *map(quantity, own), *map(quantity, others), *[""] * (len(PEERS) - len(others))))
         if others:
             pairs = zip((*paper, ucb, bpe), own + others, strict=False)

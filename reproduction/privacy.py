@@ -56,7 +56,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             text="DP-DPBE is the paper's, with v in noise and width as its footnote has it; 'v = 1' has the noise as "
             "printed. 'Noise counted' has a width that counts what of the noise is in the estimate, not 2 C^2 gamma_T. "
             "'Errata corrected' clips and calibrates exactly. 'True norm': a valid norm bound. Dotted: no privacy. "
-            + ("Grey: the bound of thm:regret_cdp with its constants." if study == "synthetic" else ""),
+            + ("Dashed: the bound of thm:regret_cdp with its constants." if study == "synthetic" else ""),
         )
         for study in STUDIES
     ]

@@ -167,12 +167,6 @@ def printed_regret(problem: Problem, alpha: float, ratio: float) -> float:
     )
 
 
-def printed_numbers_sent(problem: Problem, alpha: float, ratio: float) -> float:
-    """Compute the sum in the proof of thm:communication: false like lem:bound_h, on which it rests."""
-    phases = phase_bounds(problem, alpha, ratio)
-    return sum(printed_batches(problem, ratio, phase.gain) * (2 ** (alpha * phase.wave) + 1) for phase in phases)
-
-
 def printed_private_regret(problem: Problem, alpha: float, ratio: float, epsilon: float, delta: float) -> float:
     """Compute the last line of the proof of thm:regret_cdp, constants included: the central model as printed."""
     public = printed_regret(problem, alpha, ratio)

@@ -35,6 +35,7 @@ class Played:
     """A study that is over."""
 
     plans: list[Plan]
+    feedbacks: list[Feedback]
     infos: list[Info]
     state: State
     end: str
@@ -60,6 +61,7 @@ def played(policy: Policy, problem: Problem, answer: Callable[[Plan], Feedback],
     """Play a study to its end, and check what must hold in every one."""
     state = policy.init(problem)
     plans: list[Plan] = []
+    feedbacks: list[Feedback] = []
     infos: list[Info] = []
     while isinstance(plan := policy.plan(problem, state, channel), Plan):
         assert plan.wave == len(plans) + 1 < ENDLESS
@@ -67,15 +69,15 @@ def played(policy: Policy, problem: Problem, answer: Callable[[Plan], Feedback],
         assert plan.people >= 1
         assert (plan.pulls >= 1).all()
         assert (np.diff(plan.arms) > 0).all()
-        assert len(np.setdiff1d(plan.arms, state.active)) <= getattr(policy, "checks", 0)
         plans.append(plan)
-        state, info = policy.advance(problem, state, plan, answer(plan))
+        feedbacks.append(answer(plan))
+        state, info = policy.advance(problem, state, plan, feedbacks[-1])
         infos.append(info)
         assert state.best in state.active
         assert state.certificate >= 0
-        assert np.isfinite(state.certificate)
+        assert 0 <= state.spent <= getattr(policy, "delta", 0)
         assert state.expected_loss is not None
         assert np.isfinite(state.expected_loss)
         assert state.rounds == sum(plan.length for plan in plans) <= problem.horizon
     assert plan.reason
-    return Played(plans, infos, state, plan.reason)
+    return Played(plans, feedbacks, infos, state.concluded(), plan.reason)

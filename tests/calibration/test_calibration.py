@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 from tests.helpers_cli import draw, pilot_of_model, refusal
 from voxpop.calibration.fit import Calibration, Estimate, calibrate
-from voxpop.calibration.likelihood import Fit, Prior
+from voxpop.calibration.likelihood import Design, Fit, Prior
 from voxpop.calibration.pilot import Pilot
 from voxpop.errors import Array, InputError
 from voxpop.model.decisions import Choice, Decisions, Float, Space
@@ -29,7 +29,7 @@ def fitted(pilot: Pilot, *scales: float, offset: float = OFFSET) -> Fit:
     """The likelihood of a pilot at fixed constants."""
     theta = np.append(np.log(scales or (LENGTH, BIAS, NOISE, TAU)), logit(offset))
     groups = pilot.groups()
-    return Fit("squared-exponential", pilot.decisions.points, {"x1": 1}, groups, Prior.of(groups, 1), theta)
+    return Fit("squared-exponential", pilot.decisions.points, {"x1": 1}, Design.of(groups), Prior.of(groups, 1), theta)
 
 
 def kernel_of(x: Array, y: Array) -> Array:
@@ -226,9 +226,9 @@ def test_v_is_never_lowered_to_what_was_seen() -> None:
     assert generous.raised().theta == pytest.approx(generous.theta)
 
 
-def test_the_calibration_hands_on_the_pilot_s_answers() -> None:
-    found = calibrate(uneven_pilot(), kernel="matern-5/2")
-    expected = uneven_pilot().groups()
+def test_the_calibration_hands_on_the_averages_of_groups() -> None:
+    found = calibrate(common_pilot(), kernel="matern-5/2")
+    expected = common_pilot().groups()
     assert [group.people for group in found.groups] == [group.people for group in expected]
     for group, given in zip(found.groups, expected, strict=True):
         np.testing.assert_allclose(group.mean, given.mean)
@@ -353,11 +353,17 @@ def test_a_pilot_from_which_nothing_can_be_learned_is_refused(case: str) -> None
     refusal(caught)
 
 
-def test_too_many_patterns_are_refused_before_the_work_begins() -> None:
+def test_too_many_actions_are_refused_before_the_work_begins() -> None:
+    actions = np.arange(3002)
+    answers = np.random.default_rng(0).normal(size=3002)
+    pilot = Pilot(Decisions(actions / 3001), actions // 2, actions, answers, np.ones(3002))
+    with pytest.raises(InputError, match="3002 different actions, too many to solve for, of 3000") as caught:
+        calibrate(pilot)
+    refusal(caught)
+
+
+def test_many_patterns_of_few_actions_are_not_refused() -> None:
     people, actions = np.indices((400, 12))
     counts = (1 + people).astype(np.float64)  # every person has a pattern of their own
-    pilot = Pilot(
-        Decisions(LINE), people.ravel(), actions.ravel(), np.random.default_rng(0).normal(size=4800), counts.ravel()
-    )
-    with pytest.raises(InputError, match="400 different patterns"):
-        calibrate(pilot)
+    columns = people.ravel(), actions.ravel(), np.random.default_rng(0).normal(size=4800), counts.ravel()
+    assert calibrate(Pilot(Decisions(LINE), *columns), kernel="matern-5/2").people == 400

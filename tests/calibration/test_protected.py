@@ -14,7 +14,7 @@ from tests.helpers_cli import pilot_of_model, refusal
 from voxpop.calibration import fit
 from voxpop.calibration import pilot as pilots
 from voxpop.calibration.fit import Calibration, calibrate
-from voxpop.calibration.likelihood import Evaluation
+from voxpop.calibration.likelihood import Design, Evaluation
 from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import NARROWEST, STEP, WIDEST, Protection
 from voxpop.errors import Array, InputError
@@ -125,7 +125,7 @@ def test_the_likelihood_knows_the_noise() -> None:
     gram = SquaredExponential(0.3)(POINTS, POINTS)
     mean, counts = np.linspace(1, 2, 6), np.full(6, 10.0)
     group = Group(np.arange(6), counts, 1, mean, np.zeros((6, 6)), noise_std=0.7)
-    found = Evaluation.at(gram, 0.5, 1.0, 0.8, [group])
+    found = Evaluation.at(gram, 0.5, 1.0, 0.8, Design.of([group]))
     covariance = (0.8**2 + 0.5**2) * gram + (1.0 / 10 + 0.7**2) * np.eye(6)
     expected = multivariate_normal(np.full(6, found.prior_mean), covariance).logpdf(mean)
     assert found.log_likelihood == pytest.approx(float(expected))
@@ -198,9 +198,9 @@ def test_released_groups_of_another_pilot_or_promise_are_refused() -> None:
 
 
 def test_too_many_patterns_are_refused_before_noise_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pilots, "MOST_NUMBERS", 5)
+    monkeypatch.setattr(pilots, "MOST_ACTIONS", 5)
     source = Silent()
-    with pytest.raises(InputError, match=r"1 different patterns .* too many to solve for"):
+    with pytest.raises(InputError, match="6 different actions, too many to solve for, of 5"):
         calibrate(labelled(1), protection=WIDE, source=source)
     assert not source.asked
 

@@ -64,7 +64,7 @@ def dense(problem: Problem, tau: float, power: int) -> tuple[Array, Array]:
 @pytest.mark.parametrize("power", [1, 2, 4])
 def test_mean_deviation_and_covariance_are_those_of_the_dense_formula(power: int) -> None:
     problem = problem_of()
-    belief = Belief(problem, all_rows(problem, HISTORY), 0.7, power)
+    belief = Belief(problem, all_rows(problem, HISTORY, pilot_rows(problem)), 0.7, power)
     mean, covariance = dense(problem, 0.7, power)
     np.testing.assert_allclose(belief.mean, mean, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(belief.deviation, np.sqrt(covariance.diagonal()), rtol=1e-6)

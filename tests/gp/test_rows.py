@@ -8,7 +8,7 @@ from scipy.stats import chi2
 from tests.helpers import evidence, random_problem
 from tests.helpers_waves import everyone, truth
 from voxpop.errors import Array
-from voxpop.gp.belief import DOUBT, NOTABLE, all_rows, excess_scatter, rows_of, total_noise
+from voxpop.gp.belief import DOUBT, NOTABLE, all_rows, excess_scatter, pilot_rows, rows_of, total_noise
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Answered, Feedback, Plan
 
@@ -100,7 +100,7 @@ def test_groups_of_people_are_independent_of_each_other() -> None:
     pilot = [evidence(bare.decisions.points[[1, 2]], [3, 3], 20, [0.5, 0.6])]
     problem = random_problem(0, pilot=pilot)
     history = [Answered(PLAN, feedback(problem, 1.0, 1.0, 1.0)), Answered(PLAN, feedback(problem, 9.0, 9.0, 9.0))]
-    rows = all_rows(problem, history)
+    rows = all_rows(problem, history, pilot_rows(problem))
     assert len(rows) == 8
     of_pilot = bare.answer_noise(np.array([1, 2]), np.array([3, 3]), 20)
     order = np.lexsort(bare.decisions.points[[1, 2]].T[::-1])

@@ -29,18 +29,23 @@ averages = [1.5]
 def test_calibrate_write_read_gives_the_same_answers(tmp_path: Path) -> None:
     source = pilot_csv(tmp_path / "pilot.csv")
     text = source.read_text().splitlines()
-    source.write_text("\n".join(text[:-2]) + "\n")  # the last person tried two prices fewer: a group of one
+    source.write_text("\n".join(text[:-2]) + "\n")  # the last person tried two prices fewer: all are pooled
     pilot, space = read_pilot(source)
     found = calibrate(pilot, space, kernel="matern-5/2")
     path = study_file(tmp_path / "study.toml", write_study(found, space, 700, 21, "tea", {"name": "dpbe"}))
     read, expected = read_study(path)[0].pilot, found.problem(space.grid(21), 700).pilot
-    assert sorted(group.people for group in read) == [1, 11]
+    assert [group.people for group in read] == [12]
     for one, other in zip(read, expected, strict=True):
         assert one.people == other.people
         np.testing.assert_allclose(one.points, other.points, rtol=1e-8, atol=1e-8)
         np.testing.assert_array_equal(one.rounds, other.rounds)
         np.testing.assert_allclose(one.mean, other.mean, rtol=0, atol=1e-9)
         assert one.rounds.tolist() == [10.0] * len(one.mean)
+        assert one.answers is not None
+        assert one.answers.tolist() == [12, 12, 12, 12, 11, 11]
+        assert one.covariance is not None
+        assert other.covariance is not None
+        assert one.covariance.ravel() == pytest.approx(other.covariance.ravel(), rel=1e-7)
 
 
 def test_the_pilot_s_averages_are_those_of_its_people(tmp_path: Path) -> None:

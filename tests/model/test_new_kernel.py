@@ -12,7 +12,7 @@ from voxpop.errors import Array
 from voxpop.gp.posterior import DensePosterior
 from voxpop.gp.selection import LazyPosterior, fill
 from voxpop.io.schema import decode_kernel, encode
-from voxpop.model.kernels import KERNELS, Kernel, Linear, SquaredExponential, Stationary, plain_distances
+from voxpop.model.kernels import KERNELS, Kernel, Linear, SquaredExponential, Stationary
 
 POINTS = np.random.default_rng(0).random((200, 2))
 
@@ -70,7 +70,7 @@ def test_sums_products_and_multiples_come_free(name: str) -> None:
     combined = 3 * (kernel + other) * kernel
     expected = 3 * (matrix + other(POINTS, POINTS)) * matrix
     out = np.empty_like(matrix)
-    combined.fill(out, POINTS, POINTS, plain_distances)
+    combined.fill(out, POINTS, POINTS)
     np.testing.assert_allclose(combined(POINTS, POINTS), expected, rtol=1e-14)
     np.testing.assert_allclose(out, expected, rtol=1e-14)
     np.testing.assert_allclose(combined.diagonal(POINTS), expected.diagonal(), rtol=1e-14)

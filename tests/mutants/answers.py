@@ -234,6 +234,14 @@ FAULTS = [
         ("calibration/test_doubts.py::test_a_typing_error_is_said_with_its_place_and_alone",),
     ),
     Fault(
+        "single answers in the study file",
+        "Answers of people whom nobody was asked like are kept as they are, not averaged.",
+        "calibration/likelihood.py",
+        "if all(group.people > 1 or",
+        "if all(True or",
+        ("calibration/test_many_patterns.py::test_no_single_answer_stands_in_the_study_file_and_nothing_is_lost",),
+    ),
+    Fault(
         "pilot's noise drawn again",
         "Calibrating again releases the same answers with new noise.",
         "io/pilots.py",

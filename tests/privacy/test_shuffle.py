@@ -9,9 +9,17 @@ from voxpop.errors import Array
 from voxpop.privacy import Private
 from voxpop.privacy.binomial import Binomial
 from voxpop.privacy.encoded import Encoding, shift_of
-from voxpop.privacy.shuffle import Shuffled, bits_of, calibrated_encoding, printed_encoding
+from voxpop.privacy.shuffle import Shuffled, calibrated_encoding, printed_encoding
 
 CASE = first_wave()
+
+
+def bits_of(ones: Array, encoding: Encoding, rng: np.random.Generator) -> Array:
+    """Write reports out as bits, shuffled coordinate by coordinate, of shape (bits of all people, arms)."""
+    people, arms = ones.shape
+    bits = np.zeros((people, encoding.bits, arms))
+    bits[np.arange(encoding.bits)[None, :, None] < ones[:, None, :]] = 1
+    return np.asarray(rng.permuted(bits.reshape(-1, arms), axis=0))
 
 
 def release_of(calibration: str, epsilon: float = 8.0) -> Shuffled:

@@ -14,7 +14,7 @@ MIXED = Space(price=Float(2, 12), colour=Choice(("red", "blue")), gifts=Integer(
 
 @pytest.fixture(scope="package")
 def waves() -> Run:
-    return Trial("pricing", size=25, horizon=5000, settings={"delta": 0.1}).run()
+    return Trial("pricing", size=25, horizon=5000, seed=1, settings={"delta": 0.1}).run()
 
 
 @pytest.fixture(scope="package")

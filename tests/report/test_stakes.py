@@ -30,7 +30,7 @@ def test_a_simulation_is_measured_against_its_truth(waves: Run) -> None:
 
 def test_a_conducted_study_is_estimated_from_all_answers(waves: Run) -> None:
     course, problem = waves.course, waves.scenario.problem
-    mean = believe(problem, waves.state.history).mean
+    mean = waves.state.centre
     assert waves.state.expected_loss is not None
     best = mean[waves.best] + waves.state.expected_loss
     found = known(course)

@@ -77,16 +77,6 @@ def test_the_printed_private_regret_is_the_last_line_of_its_proof(horizon: int, 
     assert theory.printed_private_regret(problem, 0.7, 1.6, epsilon, delta) == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_printed_numbers_sent_is_the_sum_of_its_proof() -> None:
-    problem = plain(3000)
-    lengths = [2**l for l in range(11)] + [3000 - 2047]
-    gains = [theory.information_gain_bound(problem, rounds) for rounds in lengths]
-    expected = sum(
-        4 * 0.4**2 * 1.6**2 / (1.6**2 - 1) * gain * (2 ** (0.7 * l) + 1) for l, gain in enumerate(gains, start=1)
-    )
-    assert theory.printed_numbers_sent(problem, 0.7, 1.6) == pytest.approx(expected, rel=1e-9)
-
-
 def test_the_phases_sum_to_less_than_the_printed_theorem_rounds_up_to() -> None:
     """Where the printed lemmas hold, their sums are rounded up: phase by phase is below them for long horizons."""
     problem = plain(2**20, noise=1.0)
@@ -113,8 +103,7 @@ def test_more_rounds_cost_more_but_less_than_in_proportion(rule: BatchRule) -> N
 
 def test_printed_bounds_grow_with_the_horizon() -> None:
     problems = [plain(horizon) for horizon in HORIZONS[3:]]
-    for bound in (theory.printed_regret, theory.printed_numbers_sent):
-        assert increasing([bound(problem, 0.7, 1.6) for problem in problems])
+    assert increasing([theory.printed_regret(problem, 0.7, 1.6) for problem in problems])
     assert increasing([theory.printed_private_regret(problem, 0.7, 1.6, 5.0, 1e-6) for problem in problems])
 
 
@@ -125,7 +114,6 @@ def test_more_people_mean_less_regret_and_more_numbers_sent(rule: BatchRule) -> 
     assert increasing(regrets[::-1])
     assert regrets[0] > 2 * regrets[-1]
     assert increasing([theory.numbers_sent(problem, alpha, 1.6, rule) for alpha in alphas])
-    assert increasing([theory.printed_numbers_sent(problem, alpha, 1.6) for alpha in alphas])
 
 
 def test_with_more_people_the_printed_regret_falls() -> None:
@@ -151,7 +139,6 @@ def test_from_alpha_of_one_on_the_phases_still_have_bounds(alpha: float) -> None
     for rule in RULES:
         assert 0 < theory.regret(problem, alpha, 1.6, rule) < math.inf
         assert 0 < theory.numbers_sent(problem, alpha, 1.6, rule) < math.inf
-    assert 0 < theory.printed_numbers_sent(problem, alpha, 1.6) < math.inf
 
 
 @pytest.mark.parametrize("alpha", [1.0, 1.2, 2.0])

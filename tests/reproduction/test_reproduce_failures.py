@@ -56,12 +56,16 @@ def test_one_failed_run_does_not_lose_the_others(main: Main, monkeypatch: pytest
     assert "boom in seed 1" in text
     assert "dpbe-fixed" in text
     assert "7 runs" in text
+    assert "incomplete: 1 of 8 runs are missing" in text
+    assert "incomplete: 1 of 8 runs are missing" in (tmp_path / f"out/{STEM}.svg").read_text()
     assert len(entries(tmp_path / "out")) == 7
 
     done = main(NAME, "--jobs", 1, "--out", "out")
     assert (done.code, besides_progress(done.err)) == (0, "")
     assert len(entries(tmp_path / "out")) == 8
-    assert "boom" not in (tmp_path / f"out/{STEM}.html").read_text()
+    whole = (tmp_path / f"out/{STEM}.html").read_text()
+    assert "boom" not in whole
+    assert "incomplete" not in whole
 
 
 def test_runs_that_fail_for_different_seeds_are_not_compared(

@@ -109,6 +109,7 @@ def test_the_study_needs_the_samples_only(folder: Path) -> None:
     [
         (lambda text: text.replace("\n", ",1\n", 1), "not a table of numbers"),
         (lambda text: "dark" + text, "not a table of numbers"),
+        (lambda text: text.replace("\n", ",1\n"), "42 columns and the study has 41 sensors"),
         (lambda text: "nan" + text[text.index(",") :], "finite"),
         (lambda text: text[: text.index("\n")], "needs at least two"),
         (lambda text: "", "sample|empty|numbers"),

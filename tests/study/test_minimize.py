@@ -89,8 +89,9 @@ def test_every_form_of_answers_is_turned_once() -> None:
         less = pair()[1]
         less.tell(ask(less).wave, form)
         found.append(less.best)
-    assert found == [found[0]] * len(forms)
-    assert 4.5 < found[0].low < found[0].high < 6
+    assert (found[1], found[3]) == (found[0], found[2])  # an average alone does not say how much people differ
+    assert found[0].index == found[2].index
+    assert 4 < found[0].low < found[0].high < 6
 
 
 def test_taking_back_opens_the_same_question() -> None:
@@ -101,7 +102,8 @@ def test_taking_back_opens_the_same_question() -> None:
     less.take_back()
     assert ask(less) == question
     less.tell(1, -rewards(question))
-    assert less.best == told
+    assert (less.best.index, less.best.expected_loss) == (told.index, told.expected_loss)
+    assert less.best.regret is None or told.regret is None or less.best.regret > told.regret  # for the second look
 
 
 def test_a_private_study_of_costs_clips_around_costs(tmp_path: Path) -> None:

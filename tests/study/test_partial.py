@@ -82,8 +82,10 @@ def test_what_was_told_last_is_taken_back_and_told_again(tmp_path: Path, loaded:
         assert asked(study).wave == question.wave
         study.tell(question.wave, told(study, asked(study).people, value))
         study = again(study)
-    np.testing.assert_array_equal(study.state.upper, expected.state.upper)
-    assert (study.best, study.ended, len(study.closed)) == (expected.best, expected.ended, 2)
+    np.testing.assert_array_equal(study.state.centre, expected.state.centre)
+    assert (study.best.index, study.ended, len(study.closed)) == (expected.best.index, expected.ended, 2)
+    assert expected.state.spent < study.state.spent < 0.05  # for answers that somebody may have seen
+    assert (study.state.upper >= expected.state.upper).all()
 
 
 def test_only_the_last_answers_can_be_taken_back_and_only_until_the_next_question() -> None:

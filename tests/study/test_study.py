@@ -161,6 +161,7 @@ def test_a_finished_study_has_an_answer_and_no_question() -> None:
     best = study.best
     assert best.decision == study.problem.decisions[best.index]
     assert best.low <= best.high
+    assert best.regret is not None
     assert best.regret >= 0
     before = study.state
     with pytest.raises(InputError, match="takes no feedback for wave 99; see what is best") as no:

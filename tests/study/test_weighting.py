@@ -61,19 +61,19 @@ def uneven(question: Question, seed: int = 0) -> dict[str, Array]:
 
 def test_uneven_people_mislead_a_plain_average_and_not_a_weighted_one() -> None:
     """In 200 waves, four of five people are young, as is half of the population: whose bounds hold, who is right."""
-    weighted, plain = study(delta=0.02), Study(problem(), most_waves=1, delta=0.02)
-    question = asked(weighted)
-    assert asked(plain).decisions == question.decisions
+    question = asked(study(delta=0.02))
+    assert asked(Study(problem(), most_waves=1, delta=0.02)).decisions == question.decisions
     assert int(np.argmax(POPULATION)) == 2
     held, right = list[bool](), list[bool]()
     for seed in range(200):
         parts = uneven(question, seed)
+        weighted, plain = study(delta=0.02), Study(problem(), most_waves=1, delta=0.02)
         for opened, told in ((weighted, parts), (plain, np.concatenate(list(parts.values())))):
+            opened.ask()
             opened.tell(1, told)
-            lower, upper = opened.state.lower, opened.state.upper
+            lower, upper = opened.course.state.lower, opened.course.state.upper
             held.append(bool(np.all((lower <= POPULATION) & (upper >= POPULATION))))
             right.append(opened.best.index == 2)
-            opened.take_back()
     assert np.mean(held[::2]) >= 0.95
     assert np.mean(right[::2]) >= 0.9
     assert np.mean(held[1::2]) <= 0.5

@@ -2,13 +2,13 @@
 
 The pilot's averages follow the model of the study itself (`likelihood.py`) with the kernel k = (1 - w) k_l + w, smooth
 plus constant: people often differ in how much they like anything at all. The length-scales l, v, sigma, tau and w
-maximise the marginal likelihood under weak priors (`search.py`).
+maximise the marginal likelihood under weak priors.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,7 +73,7 @@ class Calibration:
     kernel: Kernel
     pilot: Decisions
     rewards: tuple[Estimate, ...]  # f at the pilot's actions
-    groups: tuple[Group, ...]  # the pilot's answers: means and scatter
+    groups: tuple[Group, ...]  # what a study keeps of the answers: averages of several people
     skewness: float | None  # the largest of single answers, over the pilot's actions; None if they are protected
     protection: Protection | None = None
     space: Space | None = None  # the parameters, if the pilot or its owner named them
@@ -91,10 +91,20 @@ class Calibration:
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The pilot's average answers, for the study to learn from."""
-        points = self.pilot.points
-        promise = (None, None) if self.protection is None else (self.protection.epsilon, self.protection.delta)
+        points, promised = self.pilot.points, self.protection
+        epsilon, delta = (None, None) if promised is None else (promised.epsilon, promised.delta)
         return tuple(
-            Evidence(points[group.actions], group.counts, group.people, group.mean, group.noise_std, *promise)
+            Evidence(
+                points[group.actions],
+                group.counts,
+                group.people,
+                group.mean,
+                group.noise_std,
+                epsilon,
+                delta,
+                group.answers,
+                group.covariance,
+            )
             for group in self.groups
         )
 
@@ -168,6 +178,7 @@ def calibrate(
     source: Source | None = None,
     released: Sequence[Group] | None = None,
     direction: str = Direction.MAXIMIZE,
+    watch: Callable[[], None] = lambda: None,
 ) -> Calibration:
     """Estimate the model's constants by marginal likelihood.
 
@@ -183,7 +194,8 @@ def calibrate(
     dimensions). The norm bound is the root of the expected squared RKHS norm of f at the pilot's actions, times the
     margin. With a protection, all of this is computed from private sums, whose noise comes from the operating system
     unless a source is given. Each call draws new noise, and what all calls reveal adds up; to calibrate again at no
-    further cost, hand over the `groups` of the first calibration as `released`.
+    further cost, hand over the `groups` of the first calibration as `released`. For each kernel, `watch` is called
+    `likelihood.SEARCHES` times.
     """
     names = require_settings(kernel, margin)
     if not isinstance(pilot, Pilot):
@@ -198,7 +210,7 @@ def calibrate(
     else:
         groups = pilot.groups() if protection is None else protection.release(pilot, source or Secure())
     with one_thread():
-        fits = [Fit.search(name, points, axes, groups) for name in names]
+        fits = [Fit.search(name, points, axes, groups, watch) for name in names]
         densities = [fit.log_density for fit in fits]
         close = [fit for fit, density in zip(fits, densities, strict=True) if density >= max(densities) - CLOSE]
         return replace(_calibration(close[-1], pilot, margin, protection), space=space, direction=pilot.direction)
@@ -264,7 +276,7 @@ def _calibration(fit: Fit, pilot: Pilot, margin: float, protection: Protection |
             Estimate(float(mean + m), float(mean + m - 1.96 * d), float(mean + m + 1.96 * d))
             for m, d in zip(posterior.mean, deviations, strict=True)
         ),
-        groups=tuple(fit.groups),
+        groups=tuple(raised.averaged()),
         skewness=None if protection else skewness(pilot),
         protection=protection,
     )

@@ -1,4 +1,4 @@
-"""The marginal likelihood of a pilot, and f given the pilot.
+"""The marginal likelihood of a pilot, its gradient, and f given the pilot.
 
     y_u(x_i) = f(x_i) + b_u(x_i) + e,    f ~ GP(m, tau^2 k),  b_u ~ GP(0, v^2 k),  e ~ N(0, sigma^2 / w_ui)
 
@@ -7,8 +7,13 @@ that of their scatter around it: with S = v^2 K + sigma^2 W^-1 and U people,
 
     mean ~ N(m 1, tau^2 K + S / U),     scatter ~ Wishart(S, U - 1),
 
-which costs O(actions^3) for any number of people. People with a pattern of their own form a group of one; the
-means of all groups share f and nothing else.
+which costs O(actions^3) for any number of people. People with a pattern of their own form a group of one. Several
+groups share f and nothing else. With D_g = S_g / U_g and E_g the rows of the identity at the actions of group g, their
+means say as much about f as one average per action does, by generalised least squares:
+
+    P = sum E_g' D_g^-1 E_g,    average = P^-1 sum E_g' D_g^-1 mean_g ~ N(m 1, tau^2 K + P^-1),
+
+so that any number of patterns costs O(actions^3) as well. Groups of equal size are computed together (`Stack`).
 """
 
 from __future__ import annotations
@@ -16,56 +21,229 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg.lapack import dpotri, dtrtrs
 from scipy.special import expit, logit
 
-from voxpop.calibration.pilot import Group, Moments
+from voxpop.calibration.pilot import CELLS, TOGETHER, Group, cells_of
 from voxpop.errors import Array
-from voxpop.model.kernels import Constant, Kernel, Matern, SquaredExponential
+from voxpop.model.kernels import SHORTEST, Constant, Kernel, Matern, SquaredExponential
 from voxpop.model.problem import Indices
 
 
 @dataclass(frozen=True, eq=False)
+class Stack:
+    """Groups that tried equally many actions, a, and of which the same is known."""
+
+    places: Indices  # (groups, a) of their actions among all that were tried
+    counts: Array  # (groups, a)
+    people: Indices  # (groups,)
+    mean: Array  # (groups, a)
+    noise_std: Array  # (groups,)
+    scatter: Array  # (groups, a, a)
+    moments: Array | None  # (groups, 2, 2) variances and errors, instead of the scatter
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], tried: Indices) -> Stack:
+        """Stack groups of one kind."""
+        moments = [(group.moments.variances, group.moments.errors) for group in groups if group.moments is not None]
+        return cls(
+            np.searchsorted(tried, [group.actions for group in groups]),
+            np.array([group.counts for group in groups], dtype=float),
+            np.array([group.people for group in groups]),
+            np.array([group.mean for group in groups]),
+            np.array([group.noise_std for group in groups]),
+            np.array([group.scatter for group in groups]),
+            np.array(moments) if moments else None,
+        )
+
+    def blocks(self, matrix: Array) -> Array:
+        """Return the entries of a matrix over actions that belong to each group, (groups, a, a)."""
+        return np.asarray(matrix[self.places[:, :, None], self.places[:, None, :]])
+
+    def add_blocks(self, matrix: Array, blocks: Array) -> None:
+        """Add (groups, a, a) to a matrix over actions."""
+        np.add.at(matrix, (self.places[:, :, None], self.places[:, None, :]), blocks)
+
+    def answers(self, gram: Array, bias: float, noise: float) -> Array:
+        """Compute S = v^2 K + sigma^2 W^-1 of one person, (groups, a, a)."""
+        own = bias**2 * self.blocks(gram)
+        _diagonal(own)[:] += noise**2 / self.counts
+        return own
+
+    def averages(self, own: Array) -> Array:
+        """Compute the covariance D = S / U of the means around f, and the noise of privacy, (groups, a, a)."""
+        covariance = np.asarray(own / self.people[:, None, None])
+        _diagonal(covariance)[:] += (self.noise_std**2)[:, None]
+        return covariance
+
+    def scatter_likelihood(self, own: Array) -> float:
+        """Compute the log-likelihood of the deviations of U people from their own mean."""
+        if self.people[0] == 1:
+            return 0.0
+        if self.moments is not None:
+            away, variance = self._moments(own)
+            return -0.5 * float((np.square(away) / variance + np.log(2 * math.pi * variance)).sum())
+        root = np.asarray(np.linalg.cholesky(own), dtype=float)
+        size, freedom = own.shape[1], self.people - 1
+        inner = np.array([_solve(r, _solve(r, scatter).T) for r, scatter in zip(root, self.scatter, strict=True)])
+        log_det = 2 * np.log(_diagonal(root)).sum(axis=1)
+        logs = np.array([math.log(count) for count in self.people])
+        constant = freedom * (size * math.log(2 * math.pi) + log_det) + size * logs
+        return -0.5 * float((constant + _diagonal(inner).sum(axis=1)).sum())
+
+    def scatter_slope(self, own: Array) -> Array:
+        """Compute the derivative of that by S, (groups, a, a)."""
+        if self.people[0] == 1:
+            return np.zeros_like(own)
+        freedom = (self.people - 1)[:, None, None]
+        if self.moments is None:
+            inverse = np.linalg.inv(own)
+            return np.asarray(0.5 * (inverse @ self.scatter @ inverse - freedom * inverse))
+        size = own.shape[1]
+        away, variance = self._moments(own)
+        by_expected = (away / variance)[:, :, None, None]
+        by_variance = (0.5 * (np.square(away / variance) - 1 / variance))[:, :, None, None]
+        total = own.sum(axis=(1, 2), keepdims=True) / size**2
+        slope = by_expected[:, 0] * np.eye(size) / size + by_variance[:, 0] * 4 / freedom * own / size**2
+        return np.asarray(slope + (by_expected[:, 1] + by_variance[:, 1] * 4 / freedom * total) / size**2)
+
+    def _moments(self, own: Array) -> tuple[Array, Array]:
+        """Return how far tr S / a and 1'S1 / a^2 are from what was seen of them, and the variances of that.
+
+        With noise or many people they are nearly Gaussian.
+        """
+        assert self.moments is not None
+        size = own.shape[1]
+        expected = np.stack([np.trace(own, axis1=1, axis2=2) / size, own.sum(axis=(1, 2)) / size**2], axis=1)
+        squares = np.stack([np.square(own).sum(axis=(1, 2)) / size**2, np.square(expected[:, 1])], axis=1)
+        return self.moments[:, 0] - expected, 2 / (self.people - 1)[:, None] * squares + self.moments[:, 1]
+
+
+def _diagonal(blocks: Array) -> Array:
+    """Return the diagonals of (groups, a, a), to be read or written."""
+    return np.asarray(np.einsum("gii->gi", blocks))
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The groups of a pilot, laid out to be computed with."""
+
+    groups: Sequence[Group]
+    tried: Indices  # the actions that were tried, in order
+    stacks: Sequence[Stack]
+    shared: bool  # whether two groups tried the same action
+    range: tuple[float, float]  # of the groups' means
+
+    @classmethod
+    def of(cls, groups: Sequence[Group]) -> Design:
+        """Sort groups by how many actions they tried and by what is known of them."""
+        actions, means = (np.concatenate([getattr(group, name) for group in groups]) for name in ("actions", "mean"))
+        tried = np.unique(actions)
+        kinds: dict[tuple[int, bool, bool], list[Group]] = {}
+        for group in groups:
+            kinds.setdefault((len(group.actions), group.people == 1, group.moments is None), []).append(group)
+        stacks = [Stack.of(alike, tried) for alike in kinds.values()]
+        return cls(groups, tried, stacks, len(tried) < len(actions), (float(means.min()), float(means.max())))
+
+    def pooled(self, parts: Sequence[Array]) -> tuple[Array, Array, float]:
+        """Return the averages, their covariance P^-1 around f, and the log-likelihood of the means given them.
+
+        `parts` holds D_g of each stack.
+        """
+        precision, weighted, constant = np.zeros((len(self.tried),) * 2), np.zeros(len(self.tried)), 0.0
+        inverses = [np.linalg.inv(part) for part in parts]
+        for stack, part, inverse in zip(self.stacks, parts, inverses, strict=True):
+            stack.add_blocks(precision, np.asarray(inverse))
+            np.add.at(weighted, stack.places, np.einsum("gij,gj->gi", inverse, stack.mean))
+            constant += float(np.linalg.slogdet(part)[1].sum()) + stack.mean.size * math.log(2 * math.pi)
+        constant += float(np.linalg.slogdet(precision)[1]) - len(precision) * math.log(2 * math.pi)
+        error = np.linalg.inv(precision)
+        averages = error @ weighted
+        for stack, inverse in zip(self.stacks, inverses, strict=True):
+            away = stack.mean - averages[stack.places]
+            constant += float(np.einsum("gi,gij,gj->", away, inverse, away))
+        return averages, (error + error.T) / 2, -0.5 * constant
+
+
+@dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The likelihood for given constants; the posterior of f is computed on demand."""
+    """The likelihood for given constants; its derivatives and the posterior of f are computed on demand."""
 
     log_likelihood: float
     prior_mean: float  # m, the likeliest within the range of the averages
     prior_mean_std: float
     gram: Array  # (actions, actions) K
-    tau: float
-    rows: Indices  # the action of each number in the groups' means
-    root: Array  # Cholesky root of the covariance of the means
-    residual: Array  # root^-1 (means - m)
+    scales: tuple[float, float, float]  # v, sigma, tau
+    design: Design
+    own: Sequence[Array]  # S of each stack
+    error: Array | None  # P^-1; None if no two groups tried the same action
+    root: Array  # (tried, tried) Cholesky root of the covariance of the averages
+    residual: Array  # root^-1 (averages - m)
 
     @classmethod
-    def at(cls, gram: Array, bias: float, noise: float, tau: float, groups: Sequence[Group]) -> Evaluation:
+    def at(cls, gram: Array, bias: float, noise: float, tau: float, design: Design) -> Evaluation:
         """Compute the likelihood for given constants."""
-        rows = np.concatenate([group.actions for group in groups])
-        y = np.concatenate([group.mean for group in groups])
-        covariance = tau**2 * gram[rows[:, None], rows]
-        log_likelihood, start = 0.0, 0
-        for group in groups:
-            own = bias**2 * gram[group.actions[:, None], group.actions]
-            own.flat[:: len(own) + 1] += noise**2 / group.counts
-            log_likelihood += _scatter_likelihood(own, group)
-            stop = start + len(own)
-            covariance[start:stop, start:stop] += own / group.people
-            covariance[range(start, stop), range(start, stop)] += group.noise_std**2
-            start = stop
+        tried, stacks = gram[design.tried[:, None], design.tried], design.stacks
+        own = [stack.answers(tried, bias, noise) for stack in stacks]
+        parts = [stack.averages(each) for stack, each in zip(stacks, own, strict=True)]
+        log_likelihood = sum(stack.scatter_likelihood(each) for stack, each in zip(stacks, own, strict=True))
+        covariance, error, y = tau**2 * tried, None, np.empty(len(tried))
+        if design.shared:
+            y, error, constant = design.pooled(parts)
+            covariance += error
+            log_likelihood += constant
+        else:
+            for stack, part in zip(stacks, parts, strict=True):
+                y[stack.places] = stack.mean
+                stack.add_blocks(covariance, part)
         root = np.asarray(np.linalg.cholesky(covariance), dtype=float)
         white = _solve(root, np.stack([np.ones(len(y)), y], axis=1))
         ones, values = white[:, 0], white[:, 1]
         weight = float(ones @ ones)
-        mean = float(np.clip(ones @ values / weight, y.min(), y.max()))
+        mean = float(np.clip(ones @ values / weight, *design.range))
         residual = values - mean * ones
         log_likelihood -= 0.5 * (float(residual @ residual) + len(y) * math.log(2 * math.pi))
         log_likelihood -= float(np.log(root.diagonal()).sum())
-        return cls(log_likelihood, mean, 1 / math.sqrt(weight), gram, tau, rows, root, residual)
+        scales = (bias, noise, tau)
+        return cls(log_likelihood, mean, 1 / math.sqrt(weight), gram, scales, design, own, error, root, residual)
+
+    def slopes(self) -> tuple[Array, float, float, float]:
+        """Compute the derivatives of the log-likelihood by K, (tried, tried), and by ln v, ln sigma and ln tau.
+
+        With C = tau^2 K + P^-1, alpha = C^-1 (average - m) and Q the posterior covariance of f, they follow from
+
+            by tau^2 K:  (alpha alpha' - C^-1) / 2,        by D_g:  (e_g e_g' - D_g^-1 + D_g^-1 Q_gg D_g^-1) / 2,
+
+        where e_g = D_g^-1 (mean_g - m - E_g h), at the posterior mean h of f - m. The mean m is the likeliest, or a
+        constant, so it adds nothing.
+        """
+        bias, noise, tau = self.scales
+        gram = self.gram[self.design.tried[:, None], self.design.tried]
+        lower = np.tril(dpotri(self.root, lower=1)[0])
+        inverse = lower + np.tril(lower, -1).T
+        alpha = np.asarray(dtrtrs(self.root, self.residual, lower=1, trans=1)[0])
+        joint = 0.5 * (np.outer(alpha, alpha) - inverse)
+        by_gram = tau**2 * joint
+        by_tau, by_bias, by_noise = 2 * float(np.vdot(by_gram, gram)), 0.0, 0.0
+        for stack, own in zip(self.design.stacks, self.own, strict=True):
+            if self.error is None:
+                by_average = stack.blocks(joint)
+            else:
+                precision = np.linalg.inv(stack.averages(own))
+                fitted = self.prior_mean + tau**2 * (gram @ alpha)
+                posterior = self.error - self.error @ inverse @ self.error
+                away = np.einsum("gij,gj->gi", precision, stack.mean - fitted[stack.places])
+                known = precision @ stack.blocks(posterior) @ precision
+                by_average = 0.5 * (away[:, :, None] * away[:, None, :] - precision + known)
+            by_own = by_average / stack.people[:, None, None] + stack.scatter_slope(own)
+            by_noise += 2 * noise**2 * float((_diagonal(by_own) / stack.counts).sum())
+            by_bias += 2 * bias**2 * float(np.vdot(by_own, stack.blocks(gram)))
+            stack.add_blocks(by_gram, bias**2 * by_own)
+        return by_gram, by_bias, by_noise, by_tau
 
     @cached_property
     def _gram_root(self) -> Array:
@@ -76,7 +254,7 @@ class Evaluation:
     @cached_property
     def _cross(self) -> Array:
         """root^-1 times the covariance of the means and h, where f = m + K^1/2 h."""
-        return _solve(self.root, self.tau**2 * self._gram_root[:, self.rows].T)
+        return _solve(self.root, self.scales[2] ** 2 * self._gram_root[:, self.design.tried].T)
 
     @cached_property
     def norm_mean(self) -> Array:
@@ -86,7 +264,7 @@ class Evaluation:
     @cached_property
     def norm_covariance(self) -> Array:
         """The covariance of h."""
-        return np.asarray(self.tau**2 * np.eye(len(self.gram)) - self._cross.T @ self._cross)
+        return np.asarray(self.scales[2] ** 2 * np.eye(len(self.gram)) - self._cross.T @ self._cross)
 
     @property
     def mean(self) -> Array:
@@ -97,29 +275,6 @@ class Evaluation:
     def covariance(self) -> Array:
         """The covariance of f at the pilot's actions."""
         return np.asarray(self._gram_root @ self.norm_covariance @ self._gram_root)
-
-
-def _scatter_likelihood(covariance: Array, group: Group) -> float:
-    """Compute the log-likelihood of the deviations of U people from their own mean."""
-    if group.people == 1:
-        return 0.0
-    if group.moments is not None:
-        return _moment_likelihood(covariance, group.people, group.moments)
-    root = np.asarray(np.linalg.cholesky(covariance), dtype=float)
-    size, freedom = len(root), group.people - 1
-    inner = _solve(root, _solve(root, group.scatter).T)
-    log_det = 2 * float(np.log(root.diagonal()).sum())
-    constant = freedom * (size * math.log(2 * math.pi) + log_det) + size * math.log(group.people)
-    return -0.5 * (constant + float(np.trace(inner)))
-
-
-def _moment_likelihood(covariance: Array, people: int, moments: Moments) -> float:
-    """Compute the log-likelihood of tr S / a and 1'S1 / a^2, which are nearly Gaussian with noise or many people."""
-    size = len(covariance)
-    expected = np.array([float(np.trace(covariance)) / size, float(covariance.sum()) / size**2])
-    spread = 2 / (people - 1) * np.array([float(np.sum(covariance**2)) / size**2, expected[1] ** 2])
-    variance = spread + moments.errors
-    return -0.5 * float((np.square(moments.variances - expected) / variance + np.log(2 * math.pi * variance)).sum())
 
 
 def _solve(root: Array, right: Array) -> Array:
@@ -133,9 +288,21 @@ KERNELS: dict[str, Callable[..., Kernel]] = {  # from the smoothest functions to
     "matern-3/2": partial(Matern, nu=1.5),
     "matern-1/2": partial(Matern, nu=0.5),
 }
+# -2 dk / dr^2, so that dk / d ln l_j is this times the squared step along dimension j in units of its length-scale.
+SLOPES: dict[str, Callable[[Array], Array]] = {
+    "squared-exponential": lambda r2: np.exp(-r2 / 2),
+    "matern-5/2": lambda r2: 5 / 3 * (1 + np.sqrt(5 * r2)) * np.exp(-np.sqrt(5 * r2)),
+    "matern-3/2": lambda r2: 3 * np.exp(-np.sqrt(3 * r2)),
+    "matern-1/2": lambda r2: np.exp(-np.sqrt(r2)) / np.maximum(np.sqrt(r2), SHORTEST),
+}
 LENGTHS = (0.02, 1.0)  # length-scales are sought between these, on the unit cube
 OFFSETS = (1e-3, 1 - 1e-3)  # and the constant's share w between these
 STARTS = (0.1, 0.3, 1.0)  # length-scales from which the search starts
+SEARCHES = len(STARTS) + 1  # and then it refines the best
+COARSE = 120  # a pilot with more actions is searched with as many
+STEPS = 30  # of refining at most
+CLOSE = 1e-4  # no more than half of this is left to gain in the log-density
+CURVED = 1e-3  # the step of finite differences of the gradient
 LEAST = 1e-3  # people who all agree are taken to differ by this share of how much actions differ
 LENGTH, OFFSET = 0.3, 0.3  # the priors' centres
 SPREADS = {"length": 0.7, "v": 1.5, "sigma": 1.5, "tau": 1.0, "w": 1.5}  # and their standard deviations
@@ -180,28 +347,92 @@ class Fit:
     name: str
     points: Array
     axes: dict[str, int]
-    groups: Sequence[Group]
+    design: Design
     prior: Prior
     theta: Array
 
     @classmethod
-    def search(cls, name: str, points: Array, axes: dict[str, int], groups: Sequence[Group]) -> Fit:
-        """Maximise the likelihood times the prior, from several starts."""
-        from scipy.optimize import minimize
+    def search(
+        cls,
+        name: str,
+        points: Array,
+        axes: dict[str, int],
+        groups: Sequence[Group],
+        watch: Callable[[], None] = lambda: None,
+    ) -> Fit:
+        """Maximise the likelihood times the prior, from several starts; call `watch` after each, and at the end.
 
+        Where many actions were tried, the starts climb on a coarser pilot, and the best of them is refined.
+        """
         prior = Prior.of(groups, len(axes))
-        first = cls(name, points, axes, groups, prior, prior.centre)
-
-        def negative(theta: Array) -> float:
-            return -replace(first, theta=theta).log_density
-
-        limits = [(float(low), float(high)) for low, high in prior.limits]
+        whole = cls(name, points, axes, Design.of(groups), prior, prior.centre)
+        coarse = whole.coarser()
         found = []
         for length in STARTS:
             start = np.concatenate([np.full(len(axes), math.log(length)), prior.centre[len(axes) :]])
-            found.append(minimize(negative, np.clip(start, *prior.limits.T), method="L-BFGS-B", bounds=limits))
-        best = min(found, key=lambda result: float(result.fun))
-        return replace(first, theta=np.asarray(best.x))
+            found.append(coarse.climb(start))
+            watch()
+        best = max(found, key=lambda fit: fit.log_density)
+        best = best if coarse is whole else whole.refined(best)
+        watch()
+        return best
+
+    def coarser(self) -> Fit:
+        """Return this with actions that are close together counted as one, so that there are at most `COARSE`."""
+        cells, fine = self.points, float(COARSE)
+        while len(cells) > COARSE:
+            fine *= 0.9
+            steps = np.rint(fine * (self.points - self.points.min(axis=0)) / np.ptp(self.points, axis=0).clip(SHORTEST))
+            cells, place = np.unique(steps, axis=0, return_inverse=True)
+        if cells is self.points:
+            return self
+        place = place.ravel()
+        centres = np.stack([np.bincount(place, column) for column in self.points.T], axis=1)
+        groups = [replace(group, actions=place[group.actions]) for group in self.design.groups]
+        return replace(self, points=centres / np.bincount(place)[:, None], design=Design.of(groups))
+
+    def refined(self, start: Fit) -> Fit:
+        """Climb from the maximum of a coarser pilot, by BFGS's method with its curvature, within the limits."""
+        curvature, (low, high) = start.curvature(), self.prior.limits.T
+        fit = replace(self, theta=start.theta)
+        for _ in range(STEPS):
+            free = np.where(fit.gradient > 0, fit.theta < high, fit.theta > low)
+            slope, step = fit.gradient[free], np.zeros(len(fit.theta))
+            step[free] = np.linalg.solve(curvature[np.ix_(free, free)], slope)
+            if slope @ step[free] <= CLOSE:
+                break
+            tried = (replace(fit, theta=np.clip(fit.theta + step / 2**k, low, high)) for k in range(10))
+            moved = next((each for each in tried if each.log_density > fit.log_density), None)
+            if moved is None:
+                break
+            step, bend, old = moved.theta - fit.theta, fit.gradient - moved.gradient, curvature
+            if bend @ step > 0:
+                curvature = old + np.outer(bend, bend) / (bend @ step)
+                curvature -= np.outer(old @ step, old @ step) / (step @ old @ step)
+            fit = moved
+        return fit
+
+    def climb(self, start: Array) -> Fit:
+        """Climb from a start to the next maximum of the log-density.
+
+        Where everybody tried the same, finite differences are quick, and the constants that earlier versions found are
+        found again to the last bit.
+        """
+        from scipy.optimize import minimize
+
+        @lru_cache(maxsize=1)
+        def fit(theta: bytes) -> Fit:
+            return replace(self, theta=np.frombuffer(theta))
+
+        limits = [(float(low), float(high)) for low, high in self.prior.limits]
+        found = minimize(
+            lambda theta: -fit(theta.tobytes()).log_density,
+            np.clip(start, *self.prior.limits.T),
+            jac=(lambda theta: -fit(theta.tobytes()).gradient) if len(self.design.groups) > 1 else None,
+            method="L-BFGS-B",
+            bounds=limits,
+        )
+        return replace(self, theta=np.asarray(found.x))
 
     @property
     def log_density(self) -> float:
@@ -212,18 +443,41 @@ class Fit:
             return -1e10
 
     @cached_property
+    def gradient(self) -> Array:
+        """The derivatives of the log-density by theta."""
+        try:
+            by_gram, *by_scales = self.posterior.slopes()
+        except LinAlgError:
+            return np.zeros(len(self.theta))
+        offset, tried = float(expit(self.theta[-1])), self.design.tried
+        steps = [
+            np.square((column[:, None] - column) / length)
+            for column, length in zip(self.points[tried].T, self._lengths, strict=True)
+        ]
+        weights = (1 - offset) * SLOPES[self.name](np.asarray(sum(steps))) * by_gram
+        by_column = [float(np.vdot(weights, step)) for step in steps]
+        starts = np.cumsum([0, *self.axes.values()])[:-1]
+        by_offset = offset * float(np.sum(by_gram * (1 - self.posterior.gram[tried[:, None], tried])))
+        own = np.array([*np.add.reduceat(by_column, starts), *by_scales, by_offset])
+        return np.asarray(own - (self.theta - self.prior.centre) / self.prior.spread**2)
+
+    @property
+    def _lengths(self) -> Array:
+        """The length-scale of each dimension."""
+        return np.repeat(np.exp(self.theta[: len(self.axes)]), list(self.axes.values()))
+
+    @cached_property
     def kernel(self) -> Kernel:
         """The kernel k = (1 - w) k_l + w."""
-        lengths, offset = np.exp(self.theta[: len(self.axes)]), float(expit(self.theta[-1]))
-        smooth = KERNELS[self.name](tuple(np.repeat(lengths, list(self.axes.values())).tolist()))
-        return (1 - offset) * smooth + Constant(offset)
+        offset = float(expit(self.theta[-1]))
+        return (1 - offset) * KERNELS[self.name](tuple(self._lengths.tolist())) + Constant(offset)
 
     @cached_property
     def posterior(self) -> Evaluation:
         """The marginal likelihood at these constants, and f given the pilot."""
         gram = self.kernel(self.points, self.points)
         bias, noise, tau = map(float, np.exp(self.theta[len(self.axes) : -1]))
-        return Evaluation.at(gram, bias, noise, tau, self.groups)
+        return Evaluation.at(gram, bias, noise, tau, self.design)
 
     def raised(self) -> Fit:
         """Raise v until people are predicted to differ, on average over the answers, as much as they do.
@@ -234,11 +488,12 @@ class Fit:
         """
         gram = self.kernel(self.points, self.points).diagonal()
         bias, noise = np.exp(2 * self.theta[len(self.axes) : -2])
-        freedom = [group.people - 1 for group in self.groups]
-        seen = sum(float(np.trace(group.scatter)) for group in self.groups)
-        shared = sum(f * float(gram[group.actions].sum()) for f, group in zip(freedom, self.groups, strict=True))
-        own = sum(f * float((1 / group.counts).sum()) for f, group in zip(freedom, self.groups, strict=True))
-        if any(group.moments is not None for group in self.groups):
+        groups = self.design.groups
+        freedom = [group.people - 1 for group in groups]
+        seen = sum(float(np.trace(group.scatter)) for group in groups)
+        shared = sum(f * float(gram[group.actions].sum()) for f, group in zip(freedom, groups, strict=True))
+        own = sum(f * float((1 / group.counts).sum()) for f, group in zip(freedom, groups, strict=True))
+        if any(group.moments is not None for group in groups):
             own = 0.0
         if seen <= bias * shared + noise * own:
             return self
@@ -246,20 +501,60 @@ class Fit:
         theta[len(self.axes)] = 0.5 * math.log((seen - noise * own) / shared)
         return replace(self, theta=theta)
 
+    def averaged(self) -> list[Group]:
+        """Return what a study keeps of the answers: averages of several people, and how sure they are.
+
+        Groups of several people are such averages. If anyone has a pattern of actions of their own, all groups are
+        pooled into one average per action, or per cell of neighbours where few people tried one action: their answers
+        are moved to the action in its middle, along the estimate of f.
+        """
+        groups = self.design.groups
+        if all(group.people > 1 or group.moments is not None or group.noise_std > 0 for group in groups):
+            return list(groups)
+        answers = np.zeros(len(self.points))
+        for group in groups:
+            answers[group.actions] += group.people
+        place, middles = np.zeros(len(self.points), dtype=np.intp), []
+        tried = self.design.tried
+        least = TOGETHER if len(tried) <= CELLS else max(TOGETHER, math.ceil(answers.sum() / CELLS))
+        for number, cell in enumerate(cells_of(self.points[tried], answers[tried], least)):
+            cell = tried[cell]
+            place[cell] = number
+            away = self.points[cell] - np.average(self.points[cell], axis=0, weights=answers[cell])
+            middles.append(int(cell[np.square(away).sum(axis=1).argmin()]))
+        shift = self.posterior.mean[np.array(middles)[place]] - self.posterior.mean
+        moved = [replace(g, actions=place[g.actions], mean=g.mean + shift[g.actions]) for g in groups]
+        design, centres = Design.of(moved), self.points[middles]
+        scales = np.exp(self.theta[len(self.axes) : -2])
+        parts = [stack.averages(stack.answers(self.kernel(centres, centres), *scales)) for stack in design.stacks]
+        averages, covariance, _ = design.pooled(parts)
+        rounds, behind = np.zeros(len(middles)), np.bincount(place, answers).astype(float)
+        for group in moved:
+            np.add.at(rounds, group.actions, group.people / group.counts)
+        people, none = sum(group.people for group in groups), np.zeros_like(covariance)
+        return [
+            Group(
+                np.array(middles),
+                (behind / rounds).round(9),
+                people,
+                averages,
+                none,
+                answers=behind,
+                covariance=covariance,
+            )
+        ]
+
+    def curvature(self) -> Array:
+        """Compute how strongly the log-density is curved, (constants, constants): at least as the prior's widest."""
+        moves = CURVED * np.eye(len(self.theta))
+        ahead, behind = (
+            np.array([replace(self, theta=self.theta + sign * move).gradient for move in moves]) for sign in (1, -1)
+        )
+        hessian = (ahead - behind) / (2 * CURVED)
+        values, vectors = np.linalg.eigh(-(hessian + hessian.T) / 2)
+        return np.asarray((vectors * np.maximum(values, self.prior.spread.max() ** -2)) @ vectors.T)
+
     def errors(self) -> Array:
-        """Compute standard errors of theta from the curvature of the log-density."""
-        size, step = len(self.theta), 1e-3
-        moves = step * np.eye(size)
-
-        def value(move: Array) -> float:
-            return replace(self, theta=self.theta + move).log_density
-
-        hessian = np.empty((size, size))
-        for i in range(size):
-            for j in range(i + 1):
-                a, b = moves[i], moves[j]
-                curvature = value(a + b) - value(a - b) - value(b - a) + value(-a - b)
-                hessian[i, j] = hessian[j, i] = curvature / (4 * step**2)
-        values, vectors = np.linalg.eigh(-hessian)
-        variance = np.square(vectors) @ (1 / np.maximum(values, self.prior.spread.max() ** -2))
-        return np.asarray(np.minimum(np.sqrt(variance), self.prior.spread))
+        """Compute standard errors of theta from the curvature of the log-density; that of a coarser pilot will do."""
+        variances = np.linalg.inv(self.coarser().curvature()).diagonal()
+        return np.asarray(np.minimum(np.sqrt(variances), self.prior.spread))

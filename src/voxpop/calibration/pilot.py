@@ -16,7 +16,9 @@ from voxpop.model.direction import Direction
 from voxpop.model.problem import Indices
 from voxpop.runtime.frames import PEOPLE, Columns, Table, number_of
 
-MOST_NUMBERS = 3000  # the most group means that are solved for together
+MOST_ACTIONS = 3000  # the most that are solved for together
+TOGETHER = 5  # answers behind an average that is kept, at least
+CELLS = 100  # averages that are kept, at most, if people tried different actions
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,28 @@ class Group:
     scatter: Array  # (a, a) sum of outer products of the deviations from the mean
     noise_std: float = 0.0  # of the noise that privacy added to each mean
     moments: Moments | None = None  # instead of the scatter, whose trace alone counts then
+    answers: Array | None = None  # (a,) behind each mean, and the covariance of the means around f, (a, a), if people
+    covariance: Array | None = None  # tried different actions, or for different numbers of rounds
+
+
+def cells_of(points: Array, answers: Array, least: float) -> list[Indices]:
+    """Part actions, (n, d), into cells of neighbours with at least so many answers each.
+
+    >>> [cell.tolist() for cell in cells_of(np.array([[0.0], [0.3], [0.9], [1.0]]), np.array([9, 8, 2, 4]), 5)]
+    [[0], [1], [2, 3]]
+    """
+
+    def split(cell: Indices) -> list[Indices]:
+        widest = int(np.ptp(points[cell], axis=0).argmax())
+        cell = cell[np.argsort(points[cell, widest], kind="stable")]
+        before = np.cumsum(answers[cell])
+        smaller = np.minimum(before, before[-1] - before)  # of the two halves, if it is split behind an action
+        place = int(smaller.argmax())
+        if smaller[place] < least:
+            return [cell]
+        return split(cell[: place + 1]) + split(cell[place + 1 :])
+
+    return split(np.arange(len(points)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +204,13 @@ class Pilot:
     def patterns(self) -> list[tuple[Indices, Array, Array]]:
         """Return the actions, the counts and the answers, (people, actions), of people who tried the same.
 
-        Refuse a design with too many patterns to solve for, before anything is released of it.
+        Refuse a design with too many actions to solve for, before anything is released of it.
         """
+        if (tried := len(np.unique(self.actions))) > MOST_ACTIONS:
+            raise InputError(
+                f"the pilot has {tried} different actions, too many to solve for, of {MOST_ACTIONS}; let people share "
+                "the same actions"
+            )
         patterns: dict[tuple[bytes, bytes], list[Array]] = {}
         shapes: dict[tuple[bytes, bytes], tuple[Indices, Array]] = {}
         for person in np.unique(self.people):
@@ -191,11 +220,6 @@ class Pilot:
             key = (actions.tobytes(), counts.tobytes())
             shapes[key] = (actions, counts)
             patterns.setdefault(key, []).append(self.averages[rows])
-        if sum(len(actions) for actions, _ in shapes.values()) > MOST_NUMBERS:
-            raise InputError(
-                f"the pilot has {len(shapes)} different patterns of actions and counts, too many to solve for; "
-                "let people share the same actions and counts"
-            )
         return [(*shapes[key], np.stack(answers)) for key, answers in patterns.items()]
 
 

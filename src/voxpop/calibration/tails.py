@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betainc
 
-from voxpop.calibration.pilot import Pilot
+from voxpop.calibration.pilot import Pilot, cells_of
 from voxpop.errors import Array, InputError, require_array, require_number
+from voxpop.model.problem import Indices
 
 FEWEST = 8  # answers to an action below which its own skewness says nothing
+SHARED = 3  # answers to most actions; with fewer, neighbours are taken together
 OUTWEIGHS = 0.4  # an outlier makes up at least this share of how much people differ
 CHANCE = 0.001  # and Gaussian people would show one with at most this probability
 
@@ -34,7 +36,7 @@ def signed_skewness(pilot: Pilot) -> float:
     A sample of n cannot show a skewness much above sqrt(n); the estimate is the one adjusted for that (Fisher and
     Pearson's). If every action has fewer than `FEWEST` answers, their standardised deviations are taken together.
     """
-    standardised = [_standardised(pilot.averages[pilot.actions == action]) for action in np.unique(pilot.actions)]
+    standardised = [_standardised(pilot.averages[records]) for records in _comparable(pilot)]
     samples = [sample for sample in standardised if len(sample) >= FEWEST] or [np.concatenate(standardised)]
     adjusted = [
         float(np.mean(sample**3)) * math.sqrt(len(sample) * (len(sample) - 1)) / (len(sample) - 2)
@@ -42,6 +44,15 @@ def signed_skewness(pilot: Pilot) -> float:
         if len(sample) > 2
     ]
     return max(adjusted, key=abs, default=0.0)
+
+
+def _comparable(pilot: Pilot) -> list[Indices]:
+    """Return the records that are compared: those of an action, and of its neighbours if few people share one."""
+    answers = np.bincount(pilot.actions, minlength=len(pilot.decisions)).astype(float)
+    tried = np.flatnonzero(answers)
+    least = 1 if np.median(answers[tried]) >= SHARED else FEWEST
+    cells = cells_of(pilot.decisions.points[tried], answers[tried], least)
+    return [np.flatnonzero(np.isin(pilot.actions, tried[cell])) for cell in cells]
 
 
 def _standardised(answers: Array) -> Array:
@@ -66,8 +77,7 @@ def outlier(pilot: Pilot) -> Outlier | None:
     this is Grubbs's test. People who differ in several directions have smaller shares, so fewer are suspected.
     """
     deviations = np.zeros(len(pilot.averages))
-    for action in np.unique(pilot.actions):
-        at = pilot.actions == action
+    for at in _comparable(pilot):
         deviations[at] = pilot.averages[at] - pilot.averages[at].mean()
     squares = deviations**2
     total, people = float(squares.sum()), pilot.person_count

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from voxpop.calibration.doubts import LEVEL, doubts
-from voxpop.calibration.fit import Calibration
-from voxpop.calibration.likelihood import KERNELS
+from voxpop.calibration.fit import Calibration, require_settings
+from voxpop.calibration.likelihood import KERNELS, SEARCHES
 from voxpop.calibration.protected import Protection, require_bounds
 from voxpop.calibration.tails import people_needed
-from voxpop.cli.display import console, say, table_of
+from voxpop.cli.display import console, progress, say, table_of
 from voxpop.cli.options import COLUMNS, Names, roles_of
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
@@ -60,6 +60,7 @@ def calibrate(
     """
     require_integer("horizon", horizon, least=1)
     require_integer("points", points, least=2)
+    kernels = require_settings(kernel, margin)
     kept = ReleasedPilot(pilot)
     if kept.owns(out):
         raise InputError(f"{out} belongs to the pilot; choose another --out")
@@ -69,8 +70,10 @@ def calibrate(
     towards = Direction.MINIMIZE if minimize else Direction.MAXIMIZE
     roles = roles_of(parameter, ignore, choice)
     ranges = Ranges(limits_of("low", low or ()), limits_of("high", high or ()), tuple(log or ()), tuple(integer or ()))
-    with console.status("maximising the marginal likelihood"):
-        found, table, fresh = calibrate_file(pilot, towards, kernel, margin, protection, roles, ranges)
+    with progress(SEARCHES * len(kernels), "searches") as (bar, task):
+        found, table, fresh = calibrate_file(
+            pilot, towards, kernel, margin, protection, roles, ranges, watch=lambda: bar.advance(task)
+        )
     write_atomically(out, write_study(found, table.space, horizon, points, out.stem, {"name": DEFAULT}))
     _show(found, table)
     if protection is not None:

@@ -41,9 +41,10 @@ class Rows:
         return cls(points, np.concatenate([part.residual for part in parts]), block_diag(*(p.noise for p in parts)))
 
 
-def all_rows(problem: Problem, history: Iterable[Answered]) -> Rows:
-    """Return the rows of the pilot and of every wave."""
-    return Rows.joined([pilot_rows(problem), *(rows_of(problem, *wave) for wave in history)], dimensions(problem))
+def all_rows(problem: Problem, history: Iterable[Answered], pilot: Rows | None) -> Rows:
+    """Return the rows of the pilot, if there is one, and of every wave."""
+    parts = [] if pilot is None else [pilot]
+    return Rows.joined([*parts, *(rows_of(problem, *wave) for wave in history)], dimensions(problem))
 
 
 def dimensions(problem: Problem) -> int:
@@ -66,6 +67,16 @@ def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
     noise = problem.answer_noise(plan.arms, plan.pulls, feedback.effective)
     seen = np.sqrt(excess_scatter(problem, plan, feedback))
     noise = np.asarray(noise * np.outer(seen, seen))
+    return noise if feedback.noise is None else noise + feedback.noise
+
+
+def seen_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
+    """Compute the covariance of a wave's averages with people's own variances wherever those exceed the model's."""
+    noise = problem.answer_noise(plan.arms, plan.pulls, feedback.effective)
+    if feedback.scatter is not None and feedback.freedom > 0:
+        model = problem.answer_noise(plan.arms, plan.pulls).diagonal()
+        seen = np.sqrt(np.maximum(feedback.scatter / model, 1.0))
+        noise = np.asarray(noise * np.outer(seen, seen))
     return noise if feedback.noise is None else noise + feedback.noise
 
 
@@ -108,6 +119,8 @@ def prior_means(problem: Problem, points: Array) -> Array:
 
 def _noise(problem: Problem, group: Evidence) -> Array:
     """Compute the covariance of the average answers of a group."""
+    if group.covariance is not None:
+        return group.covariance
     covariance = problem.bias_std**2 * problem.kernel(group.points, group.points)
     covariance.flat[:: len(covariance) + 1] += problem.noise_std**2 / group.rounds
     return np.asarray(covariance / group.people + group.noise_std**2 * np.eye(len(covariance)))
@@ -186,7 +199,11 @@ class Belief:
 
 def believe(problem: Problem, history: Iterable[Answered] = ()) -> Belief:
     """Pool the pilot and all waves."""
-    rows = all_rows(problem, history)
+    return belief_of(problem, all_rows(problem, history, pilot_rows(problem)))
+
+
+def belief_of(problem: Problem, rows: Rows) -> Belief:
+    """Return what is believed after some averages."""
     usual = problem.norm_bound / 2
     if not len(rows):
         return Belief(problem, rows, usual, 1)

@@ -22,7 +22,6 @@ import numpy as np
 from scipy.linalg import get_blas_funcs, solve_triangular
 
 from voxpop.errors import Array, Numbers
-from voxpop.model.kernels import fast_distances
 from voxpop.model.problem import Indices, Problem
 from voxpop.runtime.machine import numba_installed, require_room, side_by_side
 
@@ -229,7 +228,7 @@ class Factor:
         for top in range(0, len(arms), step):
             part = out[top : top + step]
             exact: Any = part if room is None else room[: len(part)]
-            self.problem.kernel.fill(exact, arms[top : top + step], points, fast_distances)
+            self.problem.kernel.fill(exact, arms[top : top + step], points)
             if self.single:
                 self._code.narrow(exact, part, FLUSH)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -141,6 +141,7 @@ def calibrate_file(
     protection: Protection | None,
     roles: Roles | None = None,
     ranges: Ranges | None = None,
+    watch: Callable[[], None] = lambda: None,
 ) -> tuple[Calibration, PilotTable, bool]:
     """Calibrate from a CSV file; what is released of it with a protection is kept beside it, and used again.
 
@@ -152,7 +153,8 @@ def calibrate_file(
         kept.require_none()
     table = read_pilot_table(path, protection is not None, roles, ranges, towards)
     released, fresh = (None, False) if protection is None else kept.groups(table.pilot, protection, Secure())
-    return calibrate(table.pilot, table.space, kernel, margin, protection, released=released), table, fresh
+    found = calibrate(table.pilot, table.space, kernel, margin, protection, released=released, watch=watch)
+    return found, table, fresh
 
 
 def calibration_of(

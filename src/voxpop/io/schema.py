@@ -39,7 +39,12 @@ NULLS = {"ball": "radius", "cost": "epsilon"}  # the parts of a release in which
 Decoded = TypeVar("Decoded")
 
 PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pilot
-RARE: dict[type, tuple[str, ...]] = {Feedback: ("weighting",), Evidence: PROTECTED}  # left out if they say nothing
+POOLED = ("answers", "covariance")  # and of one whose people tried different actions
+RARE: dict[type, tuple[str, ...]] = {  # left out if they say nothing
+    Feedback: ("weighting",),
+    Plan: ("sealed",),
+    Evidence: (*PROTECTED, *POOLED),
+}
 
 
 class ProblemData(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +104,7 @@ def _parts(value: Any) -> dict[str, Any]:
     if isinstance(value, Ball) and math.isinf(value.radius):
         parts["radius"] = None
     rare = RARE.get(type(value), ())
-    return parts if any(parts[name] for name in rare) else {name: parts[name] for name in parts if name not in rare}
+    return {name: part for name, part in parts.items() if part or name not in rare}
 
 
 def decode(kind: type[Decoded], data: Any) -> Decoded:

@@ -37,7 +37,7 @@ SECTIONS = {
     "strata": "the share of each part of the population, if people come unevenly",
     "privacy": "the trust model, and what people are promised",
     "service": "how a coordinator asks people",
-    "pilot": "what groups of people answered before: people, at, rounds, averages; if protected, noise and promise",
+    "pilot": "what groups of people answered before: people, at, rounds, averages, and perhaps how noisy these are",
     "rehearsal": "at and rewards, from which `voxpop run` simulates people",
 }
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
@@ -170,20 +170,31 @@ def _problem(data: Mapping[str, Any]) -> Problem:
 def _pilot(data: Mapping[str, Any], space: Space) -> list[Evidence]:
     """Read the answers of the pilot's groups of people."""
     groups, wanted = data.get("pilot", []), {"people", "at", "rounds", "averages"}
-    if not isinstance(groups, list) or not all(
-        isinstance(group, Mapping) and set(group) in (wanted, wanted | set(wire.PROTECTED)) for group in groups
-    ):
+    kinds = [wanted | set(more) for more in ((), wire.PROTECTED, wire.POOLED)]
+    if not isinstance(groups, list) or not all(isinstance(group, Mapping) and set(group) in kinds for group in groups):
         raise InputError(
             "each table [[pilot]] needs people, at, rounds and averages, a protected one also "
-            f"{', '.join(wire.PROTECTED)}, and nothing else"
+            f"{', '.join(wire.PROTECTED)}, one of people who tried different decisions also "
+            f"{' and '.join(wire.POOLED)}, and nothing else"
         )
     found = []
     for number, group in enumerate(groups, start=1):
         with said_of(f"table {number} of [[pilot]]"):
             points = _points(space, group["at"])
-            protected = {name: group[name] for name in wire.PROTECTED if name in group}
-            found.append(Evidence(points, group["rounds"], group["people"], group["averages"], **protected))
+            more = {name: group[name] for name in (*wire.PROTECTED, "answers") if name in group}
+            if "covariance" in group:
+                more["covariance"] = _symmetric(group["covariance"])
+            found.append(Evidence(points, group["rounds"], group["people"], group["averages"], **more))
     return found
+
+
+def _symmetric(triangle: Any) -> Array:
+    """Return the symmetric matrix of which a study file holds the rows up to the diagonal."""
+    rows = list(triangle) if isinstance(triangle, list) else []
+    if not rows or [len(row) if isinstance(row, list) else 0 for row in rows] != [*range(1, len(rows) + 1)]:
+        raise InputError("covariance must be a list of rows with 1, 2, 3 and so on numbers, up to the diagonal")
+    lower = require_array("covariance", [row + [0.0] * (len(rows) - len(row)) for row in rows])
+    return np.asarray(lower + np.tril(lower, -1).T)
 
 
 def _points(space: Space, at: Any) -> Array:
@@ -242,6 +253,11 @@ def write_study(
             rounds=group.counts.tolist(),
             averages=[round(average, 9) for average in group.mean.tolist()],
         )
+        if group.answers is not None and group.covariance is not None:
+            table["answers"] = [int(count) for count in group.answers]
+            table["covariance"] = toml.array().multiline(True)
+            for place, row in enumerate(group.covariance.tolist(), start=1):
+                table["covariance"].append([float(f"{entry:.8g}") for entry in row[:place]])
         if (promise := calibration.protection) is not None:
             table.update(noise_std=group.noise_std, epsilon=float(promise.epsilon), delta=float(promise.delta))
         groups.append(table)

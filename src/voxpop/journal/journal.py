@@ -24,7 +24,7 @@ from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.state import State
 from voxpop.model.strata import Strata
-from voxpop.model.waves import End, Feedback, Plan, latest_warning
+from voxpop.model.waves import End, Feedback, Plan, changed, latest_warning
 from voxpop.policies import Policy
 from voxpop.privacy import Entry, Ledger, Privacy, Release
 
@@ -190,17 +190,31 @@ class Course(Defined):
                 *_, before, _ = self.replayed()
                 last = self.closed[-1]
                 kept = replace(before, wave=Wave(last.plan, last.release), entries=self.entries)
-                return replace(kept, ended=None, early=False, events=course.events)
+                return replace(kept, ended=None, early=False, events=course.events)._spent(self)
             case Amended(horizon, pilot):
                 problem = self.problem
                 problem = replace(problem, horizon=horizon or problem.horizon, pilot=(*problem.pilot, *pilot))
                 amended = replace(course, definition=replace(self.definition, problem=problem), ended=None)
                 if not pilot:
-                    return amended
+                    return amended._spent(self)
                 begun = self.begin(amended.definition)
                 return replace(amended, state=begun.state, known=begun.known)
             case Finished(reason, early):
-                return replace(course, wave=None, ended=reason, early=early)
+                return replace(course, wave=None, ended=reason, early=early).concluded
+
+    @cached_property
+    def concluded(self) -> Self:
+        """The course with all that is certified at the end, if nothing is left to ask."""
+        if not isinstance(self.following, End):
+            return self
+        state = self.state.concluded()
+        if state is self.state:
+            return self
+        return replace(self, state=state, known=(*self.known[:-1], Known.of(self.definition, state)))
+
+    def _spent(self, before: Self) -> Self:
+        """Return the course with what an earlier one has spent of the chance of error: somebody may have seen it."""
+        return replace(self, state=changed(self.state, spent=before.concluded.state.spent))
 
     def replayed(self) -> Iterator[Self]:
         """Yield the course before the first wave and after each that is over."""
@@ -208,7 +222,7 @@ class Course(Defined):
         yield course
         for done in self.closed:
             course = replace(course, wave=Wave(done.plan, done.release))._learned(done.feedback)
-            yield course
+            yield replace(course, state=self.state) if done is self.closed[-1] else course
 
     def _learned(self, feedback: Feedback) -> Self:
         """Close the open wave with its feedback."""
@@ -254,7 +268,7 @@ class Course(Defined):
     @property
     def answer(self) -> Answer:
         """What to do now, and how sure that is."""
-        return Answer.of(self.problem, self.policy, self.state, self.direction)
+        return Answer.of(self.problem, self.policy, self.concluded.state, self.direction)
 
     @property
     def estimates(self) -> Array:
@@ -284,7 +298,7 @@ class Course(Defined):
     @property
     def pilot_numbers(self) -> int:
         """The numbers that the pilot's people have sent."""
-        return sum(group.people * len(group.mean) for group in self.problem.pilot)
+        return sum(group.numbers for group in self.problem.pilot)
 
     @property
     def rounds(self) -> int:

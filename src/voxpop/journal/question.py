@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -142,7 +143,7 @@ class Answer:
     decision: Any
     low: float  # the reward of the decision is between low and high
     high: float
-    regret: float  # certified: no decision is better by more than this
+    regret: float | None  # certified: no decision is better by more than this; None: nothing is certified
     expected_loss: float | None  # what the model expects this decision to lose per round, if the policy knows
     certain: bool  # nothing else can be best
 
@@ -151,8 +152,9 @@ class Answer:
         """Return the best decision in a state."""
         index = policy.best(problem, state)
         low, high = direction.bounds(float(state.lower[index]), float(state.upper[index]))
+        regret = state.certificate if math.isfinite(state.certificate) else None
         certain = len(state.active) == 1
-        return cls(index, problem.decisions[index], low, high, state.certificate, state.expected_loss, certain)
+        return cls(index, problem.decisions[index], low, high, regret, state.expected_loss, certain)
 
     @property
     def facts(self) -> dict[str, str]:

@@ -50,14 +50,14 @@ class ClosedWave:
 def next_wave(problem: Problem, policy: Policy, privacy: Privacy, state: State) -> Wave | End:
     """Plan the next wave, with enough people to hide in, or say why there is none."""
     plan = policy.plan(problem, state, privacy)
-    return plan if isinstance(plan, End) else Wave(plan, privacy.calibrate(problem, state, plan))
+    return plan if isinstance(plan, End) else Wave(plan, privacy.calibrate(problem, state.unsealed, plan))
 
 
 def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, count: float) -> float:
     """Predict how many times as large the errors of a wave's averages are if only `count` people answer."""
     people = np.array([count, plan.people], dtype=float)
     variances = float(np.trace(problem.answer_noise(plan.arms, plan.pulls))) / people
-    prospect = privacy.prospect(problem, state, plan)
+    prospect = privacy.prospect(problem, state.unsealed, plan)
     if prospect is not None:
         variances = variances + prospect.variance(people) * float(np.trace(prospect.shape))
     return math.sqrt(variances[0] / variances[1])

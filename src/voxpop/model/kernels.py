@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import lgamma
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,8 @@ from voxpop.runtime.machine import numba_installed
 WORTHWHILE = 4096  # entries of a matrix from which compiled code is faster
 
 
-class Distances(Protocol):
-    """Code that computes squared distances."""
-
-    def __call__(self, x: Array, y: Array, rates: Array, out: Array) -> None:
-        """Put the sums over the dimensions of ((x_i - y_j) rate)^2 into `out`, (m, n), for x, (m, d), and y, (n, d)."""
-
-
 def plain_distances(x: Array, y: Array, rates: Array, out: Array) -> None:
-    """Compute squared distances with NumPy."""
+    """Put the sums over the dimensions of ((x_i - y_j) rate)^2 into `out`, (m, n), for x, (m, d), and y, (n, d)."""
     # One dimension at a time: exact differences (no |x|^2 + |y|^2 - 2 x'y, which cancels) in (m, n) memory.
     dimensions = zip(x.T, y.T, rates, strict=True)
     _squared_steps(*next(dimensions), out)
@@ -45,7 +38,7 @@ def _squared_steps(left: Array, right: Array, rate: float, out: Array) -> Array:
 
 
 def fast_distances(x: Array, y: Array, rates: Array, out: Array) -> None:
-    """Compute squared distances in machine code where that is faster; smaller matrices do not import numba."""
+    """Do the same, to the last bit, in machine code where that is faster; smaller matrices do not import numba."""
     if out.size < WORTHWHILE or not out.flags.c_contiguous or not numba_installed():
         plain_distances(x, y, rates, out)
         return
@@ -88,8 +81,8 @@ class Kernel(ABC):
             values[start : start + BLOCK] = self(block, block).diagonal()
         return values
 
-    def fill(self, out: Array, x: Array, y: Array, distances: Distances) -> None:
-        """Put the matrix k(x_i, y_j) into `out`, (m, n), and compute any distances with the given code."""
+    def fill(self, out: Array, x: Array, y: Array) -> None:
+        """Put the matrix k(x_i, y_j) into `out`, (m, n); for large matrices this is quicker."""
         out[:] = self(x, y)
 
     def check(self, points: Array) -> None:  # noqa: B027  most kernels take any points
@@ -118,10 +111,10 @@ class _Pair(Kernel):
     def diagonal(self, x: Array) -> Array:
         return np.asarray(self.combine(self.left.diagonal(x), self.right.diagonal(x)))
 
-    def fill(self, out: Array, x: Array, y: Array, distances: Distances) -> None:
+    def fill(self, out: Array, x: Array, y: Array) -> None:
         other = np.empty_like(out)
-        self.left.fill(out, x, y, distances)
-        self.right.fill(other, x, y, distances)
+        self.left.fill(out, x, y)
+        self.right.fill(other, x, y)
         self.combine(out, other, out=out)
 
     def check(self, points: Array) -> None:
@@ -157,8 +150,8 @@ class Scaled(Kernel):
     def diagonal(self, x: Array) -> Array:
         return self.scale * self.kernel.diagonal(x)
 
-    def fill(self, out: Array, x: Array, y: Array, distances: Distances) -> None:
-        self.kernel.fill(out, x, y, distances)
+    def fill(self, out: Array, x: Array, y: Array) -> None:
+        self.kernel.fill(out, x, y)
         out *= self.scale
 
     def check(self, points: Array) -> None:
@@ -203,17 +196,18 @@ class Stationary(LengthScaled):
         """Compute k from r^2, whose memory may be overwritten."""
 
     def __call__(self, x: Array, y: Array) -> Array:
-        return self._evaluate(np.empty((len(x), len(y))), x, y, plain_distances)
+        r2 = np.empty((len(x), len(y)))
+        plain_distances(x, y, self._rates(x), r2)
+        return self.of_squared_distance(r2)
 
-    def fill(self, out: Array, x: Array, y: Array, distances: Distances) -> None:
-        found = self._evaluate(out, x, y, distances)
+    def fill(self, out: Array, x: Array, y: Array) -> None:
+        fast_distances(x, y, self._rates(x), out)
+        found = self.of_squared_distance(out)
         if found is not out:
             out[:] = found
 
-    def _evaluate(self, room: Array, x: Array, y: Array, distances: Distances) -> Array:
-        """Compute the matrix; `room`, (m, n), may be used for it."""
-        distances(x, y, np.full(x.shape[1], 1 / np.maximum(self.length_scale, SHORTEST)), room)
-        return self.of_squared_distance(room)
+    def _rates(self, x: Array) -> Array:
+        return np.full(x.shape[1], 1 / np.maximum(self.length_scale, SHORTEST))
 
     def diagonal(self, x: Array) -> Array:
         return np.ones(len(x))
@@ -361,23 +355,6 @@ class Precomputed(Kernel):
     def _rows(x: Array) -> NDArray[np.intp]:
         return x[:, 0].astype(np.intp)
 
-
-__all__ = [
-    "KERNELS",
-    "Constant",
-    "Distances",
-    "Kernel",
-    "LengthScaled",
-    "Linear",
-    "Matern",
-    "Precomputed",
-    "Product",
-    "Scaled",
-    "SquaredExponential",
-    "Stationary",
-    "Sum",
-    "fast_distances",
-]
 
 KERNELS: dict[str, type[Kernel]] = {
     "squared-exponential": SquaredExponential,

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from voxpop.errors import Array, InputError, require_array, require_integer, require_number
 from voxpop.model.decisions import Decisions
-from voxpop.model.kernels import Kernel, Precomputed, fast_distances
+from voxpop.model.kernels import Kernel, Precomputed
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +33,13 @@ class Evidence:
     noise_std: float = 0.0  # of the noise that privacy added to each average
     epsilon: float | None = None  # what these people were promised; None: nothing
     delta: float | None = None
+    answers: Array | None = None  # (actions,) behind each average, and the covariance of the averages around f,
+    covariance: Array | None = None  # (actions, actions), if people tried different actions
 
     def __post_init__(self) -> None:
-        for name in ("points", "rounds", "mean"):
-            object.__setattr__(self, name, require_array(f"the pilot's {name}", getattr(self, name)))
+        for name in ("points", "rounds", "mean", "answers", "covariance"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, require_array(f"the pilot's {name}", getattr(self, name)))
         object.__setattr__(self, "people", require_integer("the pilot's people", self.people, least=1))
         object.__setattr__(self, "noise_std", require_number("the pilot's noise_std", self.noise_std, least=0))
         for name in ("epsilon", "delta"):
@@ -50,6 +53,22 @@ class Evidence:
             )
         if self.rounds.min() <= 0:
             raise InputError(f"every average of a pilot needs a positive number of rounds, got {self.rounds.min():g}")
+
+        if (self.answers is None) != (self.covariance is None):
+            raise InputError("the pilot's answers and their covariance belong together; give both or neither")
+        if self.answers is not None and self.covariance is not None:
+            if self.answers.shape != (length,) or self.covariance.shape != (length, length):
+                raise InputError(
+                    f"a pilot of {length} actions needs as many numbers of answers, and a covariance of that many rows "
+                    f"and columns, got the shapes {self.answers.shape} and {self.covariance.shape}"
+                )
+            if np.linalg.eigvalsh(self.covariance)[0] <= 0:
+                raise InputError("the pilot's covariance is not positive definite; calibrate again")
+
+    @property
+    def numbers(self) -> int:
+        """The numbers that these people sent."""
+        return self.people * len(self.mean) if self.answers is None else int(self.answers.sum())
 
     def check(self, dimensions: int) -> None:
         """Refuse a pilot on other decisions than the study's."""
@@ -180,7 +199,7 @@ class Problem:
             return np.asarray(self._gram[rows][:, columns])
         x, y = self.decisions.points[rows], self.decisions.points[columns]
         matrix = np.empty((len(x), len(y)))
-        self.kernel.fill(matrix, x, y, fast_distances)
+        self.kernel.fill(matrix, x, y)
         return matrix
 
     def regularised(self, arms: Indices, pulls: Indices | Array) -> Array:

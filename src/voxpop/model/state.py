@@ -39,6 +39,7 @@ class State:
     history: History = ()  # needed again when the norm bound is refuted
     decision: int | None = None  # the action to use now; None: the leader
     certified: float | None = None  # with the bounds' confidence, no action is better than the decision by more
+    spent: float = 0.0  # of the chance of error, by everything that was certified so far
 
     @classmethod
     def prior(cls, problem: Problem, norm_bound: float) -> Self:
@@ -117,6 +118,15 @@ class State:
     def expected_loss(self) -> float | None:
         """What the model expects the decision to lose per round; None if the policy does not know."""
         return None
+
+    @property
+    def unsealed(self) -> Self:
+        """What plans and releases may depend on: the state without what sealed answers say."""
+        return self
+
+    def concluded(self) -> Self:
+        """Return the state at the end of the study, where all that is left of the chance of error may be spent."""
+        return self
 
     def most_lost(self, action: int) -> float:
         """Return the most by which any action can be better than this one, by the bounds and the leads."""

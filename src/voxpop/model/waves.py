@@ -69,6 +69,7 @@ class Plan:
     reports: Literal["averages", "rounds", "one"] = "averages"  # what a person sends; "one": a new person every round
     rest: int = 0  # rounds after the arms' own, in which the reference is in force and nothing is asked about
     forecast: Forecast | None = None
+    sealed: float = 0.0  # the share of what the answers say that is set aside, to certify the decision
 
     @property
     def length(self) -> int:

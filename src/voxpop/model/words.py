@@ -38,7 +38,7 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def certified(certificate: float, certain: bool) -> str:
+def certified(certificate: float | None, certain: bool) -> str:
     """Say what is proved about the decision.
 
     >>> certified(0.0213, certain=False)
@@ -46,7 +46,7 @@ def certified(certificate: float, certain: bool) -> str:
     """
     if certain:
         return "nothing else can be best"
-    if math.isinf(certificate):
+    if certificate is None or math.isinf(certificate):
         return "nothing yet"
     return f"nothing is better by more than {number(certificate)}"
 

@@ -46,12 +46,6 @@ class Belief:
     gain: float = 0.0
 
     @classmethod
-    def prior(cls, problem: Problem) -> Belief:
-        """Return what is known before the first round."""
-        everything = np.arange(problem.size)
-        return cls.of(problem.means, problem.covariance(everything, everything))
-
-    @classmethod
     def of(cls, mean: Array, covariance: Array) -> Belief:
         """Return the belief of this mean and covariance."""
         return cls(mean.copy(), covariance.diagonal().copy(), covariance.copy(), np.empty((TOGETHER, len(mean))))
@@ -109,7 +103,9 @@ class GPUCB(Configured):
 
     def _prior(self, problem: Problem) -> State:
         require_room(3 * 8 * problem.size**2, problem.size, "a covariance of every pair", power=2)
-        return self._bounded(problem, Believing.of(State.prior(problem, problem.norm_bound), Belief.prior(problem)))
+        everything = np.arange(problem.size)
+        known = Belief.of(problem.means, problem.covariance(everything, everything))
+        return self._bounded(problem, Believing.of(State.prior(problem, problem.norm_bound), known))
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan to play the action of largest upper bound."""

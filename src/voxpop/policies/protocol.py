@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -35,27 +35,6 @@ def prior_state(problem: Problem) -> State:
     return changed(state, decision=pooled_best(problem)) if problem.pilot else state
 
 
-@dataclass(frozen=True)
-class Configured(ABC):
-    """What policies have in common: settings that the table of options checks, and a state that knows what is best."""
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name by which it is chosen."""
-
-    def settings(self) -> dict[str, Any]:
-        """Return the arguments with which `make_policy` makes this policy again."""
-        return {"name": self.name, **asdict(self)}
-
-    def best(self, problem: Problem, state: State) -> int:
-        """Return the action to use now."""
-        return state.best
-
-
 def uneliminated(problem: Problem, widest: float, gain: float) -> Info:
     """Describe a wave of a policy that never eliminates anything."""
     return Info(problem.size, problem.size, widest, gain, problem.norm_bound, refuted=False)
@@ -71,6 +50,7 @@ class Policy(Protocol):
     """A rule for what to play and how many people to ask. It never sees the truth, a clock or outside randomness."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name by which it is chosen."""
 
@@ -92,6 +72,19 @@ class Policy(Protocol):
 
     def best(self, problem: Problem, state: State) -> int:
         """Return the action to use now."""
+        return state.best
+
+
+@dataclass(frozen=True)
+class Configured(Policy):
+    """A policy whose settings are its fields, which the table of options checks."""
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments with which `make_policy` makes this policy again."""
+        return {"name": self.name, **asdict(self)}
 
 
 @runtime_checkable

@@ -85,9 +85,7 @@ class Aggregated(Encoded):
         "not to be made up. It costs next to nothing."
     )
 
-    @classmethod
-    def calibrated(cls, epsilon: float, delta: float, people: int, arms: int, honest: float = 1.0) -> Encoding:
-        return calibrated_encoding(epsilon, delta, people, arms, honest)
+    calibrated = staticmethod(calibrated_encoding)
 
     def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
         """Refuse noise that is not made of fair coins, and totals that could wrap around, before all else."""

@@ -35,7 +35,6 @@ from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
-from voxpop.privacy.ball import Ball
 from voxpop.privacy.clipped import Clipped
 from voxpop.privacy.gaussian import epsilon_of
 from voxpop.privacy.models import Private
@@ -43,6 +42,7 @@ from voxpop.privacy.release import View
 from voxpop.privacy.sources import Source
 
 LEAST_TRIALS = 100
+Watch = Callable[[int], object]  # is told how many releases were just made
 FINALISTS = 3  # the directions that are tried again, besides the one with the least noise
 
 
@@ -73,7 +73,7 @@ def audit(
     trials: int = 4000,
     people: int = 50,
     confidence: float = 0.9999,
-    watch: Callable[[int], None] | None = None,
+    watch: Watch = lambda count: None,
 ) -> AuditResult:
     """Attack the releases of a trust model on a small problem of its own."""
     problem, state, plan = specimen(people)
@@ -81,7 +81,7 @@ def audit(
 
 
 def audit_shares(
-    privacy: Private, source: Source, trials: int = 4000, people: int = 50, watch: Callable[[int], None] | None = None
+    privacy: Private, source: Source, trials: int = 4000, people: int = 50, watch: Watch = lambda count: None
 ) -> list[AuditResult]:
     """Attack what each server holds alone of a person; none if no model promises that this is nothing."""
     release = privacy.calibrate(*specimen(people))
@@ -110,7 +110,7 @@ def attack(
     people: int,
     trials: int,
     confidence: float = 0.9999,
-    watch: Callable[[int], None] | None = None,
+    watch: Watch = lambda count: None,
     view: View | None = None,
 ) -> AuditResult:
     """Guess many times which of two neighbouring groups a release, or another view of their answers, came from."""
@@ -147,7 +147,7 @@ class Neighbours:
     release: Clipped
     source: Source
     people: int
-    watch: Callable[[int], None] | None
+    watch: Watch
     view: View
     seen: int = 0  # releases of each group so far
 
@@ -158,13 +158,13 @@ class Neighbours:
 
     def _of_group(self, unit: Array, times: int) -> Array:
         ball = self.release.ball
+        far = 10 * ball.radius if math.isfinite(ball.radius) else 1e3  # outside the ball, or far from the model
         answers = np.tile(ball.centre, (self.people, 1))
-        answers[0] = ball.centre + _far(ball) * (ball.root @ unit)
+        answers[0] = ball.centre + far * (ball.root @ unit)
         found = np.empty((times, len(unit)))
         for row in found:
             row[:] = self.view(answers, self.source)
-            if self.watch is not None:
-                self.watch(1)
+            self.watch(1)
         return found
 
 
@@ -237,8 +237,3 @@ def _covariance(seen: list[Direction]) -> Array:
 def clopper_pearson(misses: int, trials: int, alpha: float) -> float:
     """Compute an upper bound on a rate, which is too small with probability at most alpha."""
     return 1.0 if misses == trials else float(betaincinv(misses + 1, trials - misses, 1 - alpha))
-
-
-def _far(ball: Ball) -> float:
-    """Return a distance far outside the ball, or far from the model if nothing is clipped."""
-    return 10 * ball.radius if math.isfinite(ball.radius) else 1e3

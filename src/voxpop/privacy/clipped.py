@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from msgspec import Meta
 
-from voxpop.errors import Array, InputError
-from voxpop.model.strata import Sample
-from voxpop.model.waves import Feedback, Tally
+from voxpop.errors import Array
+from voxpop.model.waves import Feedback
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import Batch, Chance, Parts, Positive, View, check_length
+from voxpop.privacy.release import Chance, Positive, Release, View, check_length
 from voxpop.privacy.sources import Source
 
 MOST_CONDITION = 1e9  # of a ball's root; the roots that calibration computes stay below 1e8
 
 
 @dataclass(frozen=True, eq=False)
-class Clipped(ABC):
+class Clipped(Release):
     """A release that promises (eps, delta): it clips answers to a ball, and models that inherit from it add noise."""
 
     ball: Ball
     beta: Chance  # the failure probability of the widths, which also bounds the effect of clipping
     cost: Entry  # what it spends of the privacy of one person
-    model: ClassVar[str]
-    seen: ClassVar[str]
-    noise_on_device: ClassVar[bool] = False
-    second: ClassVar[str | None] = None
-    most_delta: ClassVar[float] = 1.0
-    fills_gaps: ClassVar[bool] = True
 
     @classmethod
     @abstractmethod
@@ -56,11 +49,6 @@ class Clipped(ABC):
         return len(self.ball.centre)
 
     @property
-    def batch(self) -> Batch | None:
-        """None: the agent adds the reports up, unless the model overrides this."""
-        return None
-
-    @property
     def mu(self) -> float:
         """The promise as an attacker can test it: the distance of two unit Gaussians that is (eps, delta)-private."""
         return 1 / noise_multiplier(self.cost.epsilon, self.cost.delta)
@@ -75,47 +63,6 @@ class Clipped(ABC):
         clipping = self.ball.clipping(count, self.beta)
         noise = variance * self.ball.shape
         return Feedback(self.ball.restore(z), count, noise, clipping, printed=not self.cost.guaranteed)
-
-    def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
-        """Return None: the agent adds the noise, so a device has nothing to check."""
-        return None
-
-    def accept(self, reports: Array) -> None:
-        self.tally(reports)
-
-    @abstractmethod
-    def randomize(self, y: Array, source: Source) -> Array:
-        """Compute, on the device, the reports for averages y; both have the shape (people, arms)."""
-
-    def parts(self, report: Array, source: Source) -> Parts:
-        """Send the report to the agent, unless the model overrides this."""
-        return Parts({"report": report.tolist()})
-
-    @abstractmethod
-    def tally(self, reports: Array) -> Tally:
-        """Add reports up."""
-
-    def join(self, ours: Tally, theirs: Tally) -> Tally:
-        """Add two totals of different people, unless the model overrides this."""
-        return ours + theirs
-
-    @abstractmethod
-    def analyze(self, tally: Tally, source: Source) -> Feedback:
-        """Compute, at the agent, the private average."""
-
-    def weighted(self, reports: Array, sample: Sample, source: Source) -> Feedback:
-        """Refuse weights, unless the model overrides this."""
-        raise InputError(
-            f"the {self.model} model cannot weigh people who were sampled unevenly; draw them in proportion to the "
-            "shares and leave the strata out"
-        )
-
-    def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally | None:
-        """Return None: people are drawn one by one, unless the model overrides this."""
-        return None
-
-    def require_whole(self, tally: Tally) -> Tally:
-        return tally
 
     def entry(self, count: int) -> Entry:
         return replace(self.cost, people=count)
@@ -132,7 +79,7 @@ class Clipped(ABC):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "model": self.model,
+            **super().describe(),
             "metric": self.ball.metric,
             "radius": self.ball.radius,
             "epsilon": self.cost.epsilon,

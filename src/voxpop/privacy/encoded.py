@@ -22,7 +22,7 @@ they like), the total of U people has noise Bin(b floor(hU), p) at least, and th
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -93,11 +93,8 @@ class Encoded(Clipped):
     encoding: Encoding
     noise_on_device: ClassVar[bool] = True
     most_delta: ClassVar[float] = MOST_DELTA
-
-    @classmethod
-    @abstractmethod
-    def calibrated(cls, epsilon: float, delta: float, people: int, arms: int, honest: float = 1.0) -> Encoding:
-        """Find the encoding with the least noise for which the actual binomial total is (eps, delta)-private."""
+    # From eps, delta, people, arms and the honest share: the least noise for which the actual total is private.
+    calibrated: ClassVar[Callable[[float, float, int, int, float], Encoding]]
 
     @classmethod
     def make(cls, ball: Ball, epsilon: float, delta: float, people: int, beta: float, honest: float = 1.0) -> Self:

@@ -31,14 +31,6 @@ from voxpop.runtime.extensions import find
 Calibrate = Callable[[Entry, Problem, Plan, float], Clipped]  # with v, or 1 as printed
 
 
-def release_as_printed(
-    model: str, epsilon: float, delta: float, problem: Problem, plan: Plan, scaled: bool = False
-) -> Clipped:
-    """Make the release of one wave of DP-DPBE, LDP-DPBE or SDP-DPBE; scaled, with v kappa for the printed kappa."""
-    cost = Entry(model, 0, epsilon, delta, guaranteed=False)
-    return PRINTED[model](cost, problem, plan, problem.bias_std if scaled else 1.0)
-
-
 def _gaussian(made: type[Central | Local]) -> Calibrate:
     """Return a function that calibrates the noise of eq:gaussian_noise.
 
@@ -68,7 +60,7 @@ def _spread(cost: Entry, problem: Problem, plan: Plan, v: float) -> float:
     return math.sqrt(2 * (v**2 * problem.largest_variance + problem.noise_std**2) * arms * log_term)
 
 
-PRINTED: dict[str, Calibrate] = {
+PRINTED: dict[str, Calibrate] = {  # of DP-DPBE, LDP-DPBE and SDP-DPBE
     Central.model: _gaussian(Central),
     Local.model: _gaussian(Local),
     Shuffled.model: _shuffled,
@@ -170,8 +162,9 @@ class Private:
                     "the paper's calibration has no policy that forecasts what a wave is worth, as waves does, which "
                     "counts on the exact noise; use dpbe-paper, or the exact calibration"
                 )
-            scaled = self.calibration == "paper-v"
-            return release_as_printed(self.model, self.epsilon, self.delta, problem, plan, scaled)
+            cost = Entry(self.model, 0, self.epsilon, self.delta, guaranteed=False)
+            v = problem.bias_std if self.calibration == "paper-v" else 1.0  # the paper prints it for v = 1
+            return PRINTED[self.model](cost, problem, plan, v)
         releases = self._releases(candidates(problem, plan, state), plan.people, problem.beta)
         return min(releases, key=lambda release: _mean_width(problem, state, plan, release))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,12 +14,12 @@ from voxpop.model.strata import Sample
 from voxpop.model.waves import Feedback, Plan, Tally
 from voxpop.privacy.crowds import unclipped
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import Count, Parts, Positive, Release, check_length
+from voxpop.privacy.release import Count, Positive, Release, check_length
 from voxpop.privacy.sources import Source
 
 
 @dataclass(frozen=True)
-class PlainRelease:
+class PlainRelease(Release):
     """A release without privacy: averages are sent as they are.
 
     >>> PlainRelease(0.5, 3)
@@ -30,40 +29,21 @@ class PlainRelease:
     step: Positive
     arms: Count
     model: ClassVar[str] = "none"
-    noise_on_device: ClassVar[bool] = False
-    second: ClassVar[str | None] = None
-    most_delta: ClassVar[float] = 1.0
     fills_gaps: ClassVar[bool] = False
     seen: ClassVar[str] = (
         "Nothing is promised. Whoever runs the service sees what each person answers until the wave closes, and the "
         "exact averages are published. It costs nothing."
     )
-    batch: ClassVar[None] = None
-
-    def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
-        return None
 
     def randomize(self, y: Array, source: Source) -> Array:
         return y
-
-    def parts(self, report: Array, source: Source) -> Parts:
-        return Parts({"report": report.tolist()})
-
-    def accept(self, reports: Array) -> None:
-        self.tally(reports)
 
     def tally(self, reports: Array) -> Tally:
         check_length(reports, self.arms)
         return Tally.of(reports, self.step)
 
-    def join(self, ours: Tally, theirs: Tally) -> Tally:
-        return ours + theirs
-
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally:
         return unclipped(mean, root, people, self.step, rng)
-
-    def require_whole(self, tally: Tally) -> Tally:
-        return tally
 
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         return tally.feedback()
@@ -74,19 +54,7 @@ class PlainRelease:
         )
 
     def entry(self, count: int) -> Entry:
-        return _entry(count)
-
-    def describe(self) -> dict[str, Any]:
-        return {"model": self.model}
-
-
-# They are the same in every wave, and a policy may have a wave every round.
-_plain = lru_cache(maxsize=1024)(PlainRelease)
-
-
-@lru_cache(maxsize=1024)
-def _entry(count: int) -> Entry:
-    return Entry(PlainRelease.model, count)
+        return Entry(self.model, count)
 
 
 @dataclass(frozen=True)
@@ -99,7 +67,7 @@ class NoPrivacy(Open):
     cost: ClassVar[None] = None
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        return _plain(problem.grid_step, len(plan.arms))
+        return PlainRelease(problem.grid_step, len(plan.arms))
 
     def describe(self) -> dict[str, Any]:
         return {"privacy": self.model, "epsilon": None, "delta": None, "calibration": None, "caveats": []}

@@ -1,4 +1,4 @@
-"""The protocols of a trust model: `Privacy` enlists people and calibrates a `Release` for each wave.
+"""What a trust model is: `Privacy` enlists people and calibrates a `Release` for each wave.
 
 A release defines everything that depends on the model: what a device checks and sends, who adds the reports up, what
 the agent makes of them, and what that costs. Its fields are its public constants, as `io.schema` writes and reads them.
@@ -7,9 +7,10 @@ Code outside `privacy/` need not ask which model it is.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from msgspec import Meta
@@ -123,62 +124,84 @@ class Parts:
 View = Callable[[Array, Source], Array]  # what somebody sees of answers, (people, arms), as numbers for each arm
 
 
-class Release(Protocol):
-    """How one wave is released, as public constants that may be sent to anyone."""
+class Release(ABC):
+    """How one wave is released, as public constants that may be sent to anyone.
+
+    Unless a model says otherwise, devices send their report to the agent, which adds the reports up.
+    """
 
     model: ClassVar[str]
-    noise_on_device: ClassVar[bool]  # people's own devices randomise their reports
-    second: ClassVar[str | None]  # the server that takes part besides, run by somebody else: a shuffler or a helper
-    most_delta: ClassVar[float]  # the largest delta for which the calibration is proved
-    fills_gaps: ClassVar[bool]  # an average that is missing (NaN) is answered with the centre
+    noise_on_device: ClassVar[bool] = False  # people's own devices randomise their reports
+    second: ClassVar[str | None] = None  # the server that takes part besides, run by somebody else: SHUFFLER or HELPER
+    most_delta: ClassVar[float] = 1.0  # the largest delta for which the calibration is proved
+    fills_gaps: ClassVar[bool] = True  # an average that is missing (NaN) is answered with the centre
     seen: ClassVar[str]  # who sees a person's own answer, and what that costs, in a sentence or two
 
-    @property
-    def arms(self) -> int:
-        """The number of averages in an answer."""
+    if TYPE_CHECKING:  # a field of some releases
+
+        @property
+        def arms(self) -> int:
+            """The number of averages in an answer."""
 
     @property
     def batch(self) -> Batch | None:
         """What the second server must know to add reports or shares up; None if the agent adds up by itself."""
+        return None
 
     def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
         """Say why a device that was promised (eps, delta) must not answer; None if the release keeps the promise.
 
-        The promise holds although only this share of the people's devices is honest and adds noise.
+        The promise holds although only this share of the people's devices is honest and adds noise. If the agent adds
+        the noise, a device has nothing to check.
         """
+        return None
 
+    @abstractmethod
     def randomize(self, y: Array, source: Source) -> Array:
         """Compute, on the device, the reports for averages y; both have the shape (people, arms)."""
 
     def parts(self, report: Array, source: Source) -> Parts:
         """Return what the device sends of its report, and to whom. Shares are drawn here, once per report."""
+        return Parts({"report": report.tolist()})
 
     def accept(self, reports: Array) -> None:
         """Refuse reports that could not be added up, when they arrive."""
+        self.tally(reports)
 
+    @abstractmethod
     def tally(self, reports: Array) -> Tally:
         """Add reports up, at the agent or at the shuffler."""
 
     def join(self, ours: Tally, theirs: Tally) -> Tally:
         """Put the totals of the agent and of the helper together; refuse a total that no people can have."""
+        return ours + theirs
 
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally | None:
         """Draw at once the tally of people with averages mean + root w, w standard Gaussian; None if it cannot."""
+        return None
 
     def require_whole(self, tally: Tally) -> Tally:
         """Return the tally, or refuse one of fewer people than the noise was calibrated for."""
+        return tally
 
+    @abstractmethod
     def analyze(self, tally: Tally, source: Source) -> Feedback:
         """Compute, at the agent, the private average. Call it once per wave, because it draws noise."""
 
     def weighted(self, reports: Array, sample: Sample, source: Source) -> Feedback:
         """Compute, at the agent, the private average of people who were sampled unevenly. This draws noise, too."""
+        raise InputError(
+            f"the {self.model} model cannot weigh people who were sampled unevenly; draw them in proportion to the "
+            "shares and leave the strata out"
+        )
 
+    @abstractmethod
     def entry(self, count: int) -> Entry:
         """Return the ledger's entry for this release, about `count` people."""
 
     def describe(self) -> dict[str, Any]:
         """Return the main public constants, for people to read."""
+        return {"model": self.model}
 
 
 class Privacy(Channel, Protocol):

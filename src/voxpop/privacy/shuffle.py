@@ -11,8 +11,6 @@ import math
 from functools import lru_cache
 from typing import ClassVar
 
-import numpy as np
-
 from voxpop.errors import Array, InputError
 from voxpop.privacy.binomial import least
 from voxpop.privacy.encoded import MOST_TRIALS, SURE, Encoded, Encoding, refuse_delta, shift_of
@@ -66,18 +64,8 @@ class Shuffled(Encoded):
         "People must trust it not to look, and the others not to be made up. It costs next to nothing."
     )
 
-    @classmethod
-    def calibrated(cls, epsilon: float, delta: float, people: int, arms: int, honest: float = 1.0) -> Encoding:
-        return calibrated_encoding(epsilon, delta, people, arms, honest)
+    calibrated = staticmethod(calibrated_encoding)
 
     def parts(self, report: Array, source: Source) -> Parts:
         """Send the whole report to the shuffler, with the batch that its noise was made for."""
         return Parts(helper={"report": report.tolist(), **self.batch.stated()})
-
-
-def bits_of(ones: Array, encoding: Encoding, rng: np.random.Generator) -> Array:
-    """Write reports out as bits, shuffled coordinate by coordinate, of shape (bits of all people, arms)."""
-    people, arms = ones.shape
-    bits = np.zeros((people, encoding.bits, arms))
-    bits[np.arange(encoding.bits)[None, :, None] < ones[:, None, :]] = 1
-    return np.asarray(rng.permuted(bits.reshape(-1, arms), axis=0))

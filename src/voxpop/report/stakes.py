@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from voxpop.errors import Array
+from voxpop.gp.belief import pooled_best
 from voxpop.journal.journal import Course
 from voxpop.journal.wave import ClosedWave
 from voxpop.model.problem import Indices
@@ -106,7 +107,7 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
         values, top = truth, float(truth.max())
     loss = np.maximum(top - values, 0.0)
     arms, pulls = played(course.plans, best, course.rounds)
-    pilot = course.policy.best(problem, course.policy.init(problem)) if problem.pilot else None
+    pilot = pooled_best(problem) if problem.pilot else None
     return Stakes(
         measured=truth is not None,
         answers=sum(map(_price, course.closed)),

@@ -239,7 +239,7 @@ def simulate(
             if watch is not None:
                 for wave in some:
                     watch(wave)
-    return Run(scenario, policy, privacy, ledger, seed, tuple(log), state, reason, perf_counter() - start)
+    return Run(scenario, policy, privacy, ledger, seed, tuple(log), state.concluded(), reason, perf_counter() - start)
 
 
 class Described(Protocol):

@@ -97,7 +97,7 @@ class BaseStudy(Defined, HasCourse):
     @property
     def course(self) -> Course:
         """How the study has gone so far, for tables, pictures and reports."""
-        return replace(self._course, ended=self.ended)
+        return replace(self._course.concluded, ended=self.ended)
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import own, random_problem
+from tests.helpers import random_problem
 from tests.helpers_waves import everyone, played, truth
 from voxpop.model.waves import End, Feedback, Forecast, Plan
 from voxpop.policies.waves.policy import CERTIFYING, Waves
@@ -63,17 +63,24 @@ def test_a_tolerance_that_the_prior_meets_needs_nobody() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_nothing_is_stated_once_all_of_delta_is_spent() -> None:
-    """The last wave that may aim at a certificate takes what is left of delta; another wave could prove nothing."""
+def test_what_is_spent_never_exceeds_delta_whatever_happens() -> None:
+    """Four waves may aim at a certificate; a study that goes on after its end has a small rest to spend."""
     problem = random_problem(3, n=8, horizon=3000)
     policy = Waves(tolerance=0.01)
     state = policy.init(problem)
     for number in range(CERTIFYING):
-        aimed = Plan(number + 1, np.array([0]), np.array([1]), 2, state.best, forecast=Forecast(0, 0, 0, 0.01))
+        aim = Forecast(0, 0, 0, 0.01)
+        aimed = Plan(number + 1, np.array([0]), np.array([1]), 2, state.best, forecast=aim, sealed=0.5)
         state, _ = policy.advance(problem, state, aimed, Feedback(np.zeros(1), 2))
-    assert own(state).spent == pytest.approx(policy.delta)
-    assert len(state.active) == 8
+    assert 0.99 * policy.delta < state.spent < policy.delta
     assert policy.plan(problem, state) == End("4 waves did not certify the tolerance of 0.01")
+    for _ in range(3):
+        spent = state.spent
+        state = state.concluded()
+        assert state.concluded() is state
+        assert spent < state.spent < policy.delta
+        again = Plan(state.wave + 1, np.array([0]), np.array([1]), 2, state.best, sealed=0.5)
+        state, _ = policy.advance(problem, state, again, Feedback(np.zeros(1), 2))
 
 
 @pytest.mark.parametrize("horizon", [14, 17])

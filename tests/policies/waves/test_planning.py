@@ -13,6 +13,7 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.policies.waves.planning import GOOD_ENOUGH, Limits, Offer, Planner, numbers_of_people, useful_rounds
 from voxpop.policies.waves.policy import Waves
+from voxpop.policies.waves.sealing import SEALED
 from voxpop.privacy import Private
 
 
@@ -109,7 +110,7 @@ def test_what_is_expected_of_a_wave_does_not_hang_on_the_draws_that_chose_it() -
     assert best is not None
     left = problem.horizon - best.rounds * len(best.arms)
     people = np.array([float(best.people)])
-    single = problem.answer_noise(best.arms, np.full(len(best.arms), best.rounds))
+    single = problem.answer_noise(best.arms, np.full(len(best.arms), best.rounds)) / (1 - SEALED)
     fresh = made.outlook.values_of_people(best.places, single, people, fresh=True)[0]
     assert best.gain == pytest.approx(left * fresh, rel=1e-9)
 
@@ -138,9 +139,8 @@ def test_noise_that_hides_people_lowers_the_value_of_a_wave(model: str) -> None:
     places, people = np.array([0, 1, 2]), np.array([30.0, 300.0, 3000.0])
     channel = Private(model, 3.0)
     made = planner(problem, state)
-    plain = made.outlook.values_of_people(
-        places, problem.answer_noise(made.outlook.actions[places], np.ones(3, int)), people, fresh=True
-    )
+    noise = problem.answer_noise(made.outlook.actions[places], np.ones(3, int)) / (1 - SEALED)
+    plain = made.outlook.values_of_people(places, noise, people, fresh=True)
     hidden = planner(problem, state, channel=channel)._values(places, 1, people, fresh=True)
     assert (hidden < plain).all()
     assert (np.diff(hidden) > 0).all()

@@ -21,7 +21,7 @@ from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import Channel, State
 from voxpop.model.waves import Forecast, Plan
 from voxpop.policies.waves.outlook import TIE, Outlook
-from voxpop.policies.waves.statements import Contrasts
+from voxpop.policies.waves.sealing import SEALED, Evidence, Part
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
@@ -69,7 +69,7 @@ class Offer:
         """Return the offer as a plan."""
         pulls = np.full(len(self.arms), self.rounds, dtype=np.intp)
         forecast = Forecast(self.gain, self.answers, self.exploring)
-        return Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast)
+        return Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast, sealed=SEALED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +136,11 @@ class Planner:
     def _values(self, places: Indices, rounds: int, people: Array, fresh: bool = False) -> Array:
         arms = self.outlook.actions[places]
         pulls = np.full(len(arms), rounds, dtype=np.intp)
-        single = self.problem.answer_noise(arms, pulls)
+        single = self.problem.answer_noise(arms, pulls) / (1 - SEALED)
         hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.wave + 1, arms, pulls, self.fewest))
         if hidden is None:
             return self.outlook.values_of_people(places, single, people, fresh)
-        variance = hidden.variance(people)
+        variance = hidden.variance(people) / (1 - SEALED)
         found = np.zeros(len(people))
         noises = single / people[:, None, None] + variance[:, None, None] * hidden.shape
         usable = np.isfinite(variance)
@@ -181,7 +181,7 @@ def numbers_of_people(least: int, most: int) -> Array:
     return np.unique(np.ceil(least * PEOPLE_RATIO ** np.arange(steps + 1)).clip(max=most))
 
 
-AIM = 0.93  # of the tolerance, since the answers may turn out a little worse than predicted
+SEALED_AT_LAST = 0.75  # the share that is sealed in a wave that aims at a certificate
 MOST_ARMS = 128
 CROWDS = (200, 5_000)  # numbers of people for which arms are chosen
 MOST_ASKED = 1_000_000  # people
@@ -196,16 +196,15 @@ class Certifier:
     state: State
     channel: Channel
     mean: Array  # (n,) pooled
-    known: Array  # (n,) what earlier waves already certify about f(x) - f(best)
-    z: float
+    evidence: Evidence  # what is sealed already
+    level: float  # at which the decision is to be certified, less a reserve
     answer_cost: float
     limits: Limits
     fewest: int
-    population: int | None
 
     def plan(self, tolerance: float) -> Plan | None:
         """Return the cheapest wave that is expected to certify the tolerance; None if none is."""
-        return min(self._plans(AIM * tolerance), key=_cost, default=None)
+        return min(self._plans(tolerance), key=_cost, default=None)
 
     @cached_property
     def _considered(self) -> Indices:
@@ -213,7 +212,8 @@ class Certifier:
         active = self.state.active
         if len(active) <= MOST_CONSIDERED:
             return active
-        return np.union1d(active[np.argsort(-self.known[active], kind="stable")[:MOST_CONSIDERED]], [self.state.best])
+        bounds = self.mean[active] + self.evidence.widths(active, self.state.best, self.level)
+        return np.union1d(active[np.argsort(-bounds, kind="stable")[:MOST_CONSIDERED]], [self.state.best])
 
     def _plans(self, aim: float) -> Iterator[Plan]:
         for rounds in useful_rounds(self.problem):
@@ -249,7 +249,7 @@ class Certifier:
         certificate = max(0.0, float(self._bounds(arms, rounds, people).max()))
         forecast = Forecast(0.0, self.answer_cost * people * len(arms), exploring, certificate)
         pulls = np.full(len(arms), rounds, dtype=np.intp)
-        return Plan(self.state.wave + 1, np.sort(arms), pulls, people, best, forecast=forecast)
+        return Plan(self.state.wave + 1, np.sort(arms), pulls, people, best, forecast=forecast, sealed=SEALED_AT_LAST)
 
     def _bounds(self, arms: Indices, rounds: int, people: int) -> Array:
         """Predict the bounds on f(x) - f(best) after a wave."""
@@ -262,9 +262,9 @@ class Certifier:
             if not np.isfinite(variance):
                 return np.full(len(at), np.inf)
             noise = noise + variance * hidden.shape
-        wave = Contrasts(problem, arms, noise, None, self.state.norm_bound, self.population)
-        width = wave.gaps(at, best, np.zeros(len(arms)), self.z).width
-        bound = np.minimum(self.mean[at] - self.mean[best] + width, self.known[at])
+        part = Part(arms, np.zeros(len(arms)), noise / SEALED_AT_LAST, None, math.inf)
+        after = replace(self.evidence, parts=(*self.evidence.parts, part))
+        bound = self.mean[at] - self.mean[best] + after.widths(at, best, self.level)
         return np.where(at == best, -np.inf, bound)
 
 

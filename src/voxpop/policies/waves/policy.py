@@ -1,40 +1,32 @@
 """Waves: learn only as much as pays.
 
 A study is a handful of waves. Each asks some people about a few arms, one or a few rounds each; between the waves and
-at the end the incumbent is in force. *Planned by value, certified by wave*: what to ask comes from the pooled posterior
-and needs no proof (`planning.py`, `outlook.py`); what is claimed comes from a single wave's own answers, with weights
-fixed before them (`statements.py`). The recommendation is the pooled posterior's.
+at the end the incumbent is in force. *Planned by value, certified once*: a part of what people say is sealed
+(`sealing.py`). Everything else, from the next wave to the recommendation, comes from the pooled posterior of the rest
+and needs no proof (`planning.py`, `outlook.py`, `fitting.py`). What is claimed comes from all sealed parts together.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtr
 
-from voxpop.errors import Array
-from voxpop.gp.belief import Belief, believe, pooled_best, total_noise
+from voxpop.gp.belief import Belief, all_rows, belief_of
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
-from voxpop.model.problem import Indices, Problem
+from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
-from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
+from voxpop.model.waves import End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, Configured
+from voxpop.policies.waves.fitting import model_check, people_check
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
-from voxpop.policies.waves.statements import (
-    UPPER_SHARE,
-    Contrasts,
-    Statement,
-    certified_gaps,
-    model_check,
-    next_level,
-    one_sided,
-    pilot_statement,
-    share_of_raise,
-)
+from voxpop.policies.waves.sealing import Evidence, Model, Part, factor, split_pilot, split_wave
 from voxpop.runtime.machine import one_thread
 
 STOPPING = "When to stop asking; all may be left out"
@@ -42,8 +34,12 @@ stopping = partial(option, panel=STOPPING)
 CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
 MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
-PILOT_SHARE = 0.1  # of delta, for what the pilot proves
+RESERVE = 0.7  # standard errors by which answers may turn out worse than expected; more after each failure
+LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
 PRICE = 0.008  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
+
+
+ASSUMED = Model(math.inf)  # nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,23 +47,25 @@ class View:
     """What the policy believes, and what it expects of the next wave, which is computed when it is asked for."""
 
     belief: Belief
-    active: Indices
     best: int
     seed: int
 
     @cached_property
     def outlook(self) -> Outlook:
         """What the planner sees."""
-        return Outlook.of(self.belief, self.active, self.best, self.seed)
+        return Outlook.of(self.belief, np.arange(self.belief.problem.size), self.best, self.seed)
 
 
 @dataclass(frozen=True, eq=False)
 class WavesState(State):
-    """The state, with what was stated, how much of delta that took, and what is believed."""
+    """The state, with the sealed parts of all answers and what is believed after the others."""
 
-    spent: float = 0.0
-    statements: tuple[Statement, ...] = ()
+    model: Model = ASSUMED
+    parts: tuple[Part, ...] = ()  # of the waves
     pilot: bool = True  # False once it contradicts the waves
+    evidence: Evidence | None = None  # None: nothing can be certified
+    delta: float = 0.0
+    over: bool = False  # the study ended here, and all that may be spent is
     view: View | None = None  # of the belief after the last wave
 
     @property
@@ -79,7 +77,39 @@ class WavesState(State):
     @property
     def expected_loss(self) -> float | None:
         """What the model expects the decision to lose per round."""
-        return self.outlook.expected_loss if len(self.active) > 1 else 0.0
+        return self.outlook.expected_loss
+
+    @property
+    def problem(self) -> Problem:
+        """The problem, as far as it is known."""
+        assert self.view is not None
+        return self.view.belief.problem
+
+    @property
+    def unsealed(self) -> Self:
+        """What plans and releases may depend on: the state without what sealed answers say."""
+        prior = State.prior(self.problem, self.norm_bound)
+        return changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=math.inf)
+
+    def concluded(self) -> Self:
+        """Return the state at the end of the study, where all but a small rest of delta is spent."""
+        return self if self.over else changed(self.opened(1 - LOOK), over=True)
+
+    def opened(self, share: float) -> Self:
+        """Say what all sealed parts prove, for a share of what is left of delta."""
+        level = share * (self.delta - self.spent)
+        hidden = changed(self.unsealed, spent=self.spent + level)
+        if self.evidence is None or not self.evidence.parts or level <= 0:
+            return hidden
+        said = self.evidence.state(self.best, level)
+        vacuous = said.certificate >= self.evidence.assumed(self.best)
+        return changed(
+            hidden,
+            active=np.flatnonzero(said.gaps >= 0),
+            lower=np.maximum(hidden.lower, said.lower),
+            upper=np.minimum(hidden.upper, said.upper),
+            certified=math.inf if vacuous else said.certificate,
+        )
 
 
 @dataclass(frozen=True)
@@ -139,20 +169,22 @@ class Waves(Configured):
         return {key: value for key, value in super().settings().items() if value is not None}
 
     def init(self, problem: Problem) -> State:
-        """Return the state in which only the prior and the pilot are known."""
-        return self._decide(problem, self._start(problem, problem.norm_bound, True), believe(problem))
+        """Return the state in which only the prior and the pilot are known, and nothing is certified."""
+        state = WavesState.prior(problem, problem.norm_bound)
+        certified = math.inf if problem.size > 1 else 0.0
+        state = changed(state, model=Model(problem.norm_bound), certified=certified, delta=self.delta)
+        return self._decide(state, self._belief(problem, state))
 
-    def _start(self, problem: Problem, norm_bound: float, pilot: bool) -> WavesState:
-        """Return the state before the first wave; the pilot counts as wave 0 unless it contradicts the others."""
-        state = WavesState.prior(problem, norm_bound)
-        if not problem.pilot:
-            return state
-        level = PILOT_SHARE * self.delta
-        if not pilot:
-            return changed(state, spent=level, pilot=False)
-        share = share_of_raise(problem.norm_bound, norm_bound)
-        stated = pilot_statement(problem, norm_bound, pooled_best(problem), share * level, self.population)
-        return changed(state, active=np.flatnonzero(stated.upper >= 0), spent=level, statements=(stated,))
+    def _belief(self, problem: Problem, state: WavesState) -> Belief:
+        """Pool all plan parts."""
+        pilot = split_pilot(problem, self.seed)[0] if state.pilot else None
+        return belief_of(problem, all_rows(problem, state.history, pilot))
+
+    def _decide(self, state: WavesState, belief: Belief) -> WavesState:
+        """Recommend the pooled best."""
+        mean, deviation, best = belief.mean, belief.deviation, int(np.argmax(belief.mean))
+        view = View(belief, best, self.seed)
+        return changed(state, centre=mean, lead=mean, lead_width=deviation, view=view, decision=best)
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
@@ -163,10 +195,11 @@ class Waves(Configured):
         if isinstance(limits, End):
             return limits
         if self.tolerance is not None:
-            if state.certificate <= self.tolerance:
+            if min(state.certificate, Evidence(problem, (), state.model).assumed(state.best)) <= self.tolerance:
                 return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
-            if _certifying(state) == CERTIFYING:  # the last of them took what was left of delta
+            if _certifying(state) == CERTIFYING:
                 return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
+        state = state.unsealed
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
         planner = Planner(problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left)
@@ -183,23 +216,10 @@ class Waves(Configured):
     ) -> Plan | End:
         """Plan a wave that aims at the tolerance, or say why there is none."""
         assert self.tolerance is not None
-        tried = _certifying(state)
-        known = np.full(problem.size, np.inf)
-        known[state.active] = certified_gaps(state.statements, state.active, state.best)
-        level = share_of_raise(problem.norm_bound, state.norm_bound) * self._level(
-            state.spent, state.wave + 1, True, tried
-        )
+        evidence = state.evidence or Evidence(problem, (), state.model, self.population)
+        z = factor(self._share(state, True) * (self.delta - state.spent)) + RESERVE * (1 + _certifying(state))
         certifier = Certifier(
-            problem,
-            state,
-            channel,
-            state.centre,
-            known,
-            one_sided(UPPER_SHARE * level),
-            self._price(problem),
-            limits,
-            fewest,
-            self.population,
+            problem, state, channel, state.centre, evidence, float(ndtr(-z)), self._price(problem), limits, fewest
         )
         with one_thread():
             plan = certifier.plan(self.tolerance)
@@ -228,25 +248,38 @@ class Waves(Configured):
         """Give the incumbent the rounds that pass while people answer."""
         return changed(plan, rest=min(self.answer_delay, limits.rounds - plan.asked))
 
-    def _level(self, spent: float, wave: int, certifying: bool, tried: int) -> float:
-        """Return the level of a wave: half of what is left of delta, and all of it in a wave declared the last."""
-        last = wave == self.most_waves or (certifying and tried == CERTIFYING - 1)
-        return next_level(self.delta, spent, last)
+    def _share(self, state: State, certifying: bool) -> float:
+        """Return the share of what is left of delta that is spent after the next wave."""
+        if not certifying:
+            return LOOK
+        return 1 - LOOK if _certifying(state) == CERTIFYING - 1 else 0.5
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
-        """State what the wave proves, drop what cannot be best, and pool its answers with all others."""
+        """Split the wave's answers, pool one part with the others, and say what the sealed parts prove."""
         feedback.check(plan)
         assert isinstance(state, WavesState)
-        after = self._learn(problem, state, plan, feedback)
-        fit = model_check(problem, _without_pilot(problem), after.history, after.norm_bound, state.pilot)
-        if (fit.norm_bound, fit.pilot) != (state.norm_bound, state.pilot):
-            # Every wave is judged again, as if this had been assumed from the start.
-            after = self._start(problem, fit.norm_bound, fit.pilot)
-            for earlier in (*state.history, Answered(plan, feedback)):
-                after = self._learn(problem, after, *earlier)
-        after = self._decide(problem, after, believe(problem if fit.pilot else _without_pilot(problem), after.history))
-        if not fit.consistent:
-            after = changed(after, certified=State.prior(problem, fit.norm_bound).most_lost(after.best))
+        answered, part = split_wave(problem, plan, feedback, self.seed)
+        after = changed(state.record(*answered), parts=(*state.parts, *([part] if part else [])))
+        belief = self._belief(problem, after)
+        best = int(np.argmax(belief.mean))
+
+        def expected(model: Model) -> float:
+            """Return the certificate to expect under a model."""
+            evidence = replace(self._evidence(problem, after), model=model)
+            width = evidence.widths(np.arange(problem.size), best, self.delta)
+            return float((belief.mean - belief.mean[best] + width).max())
+
+        pilot = split_pilot(problem, self.seed)[0] if after.pilot else None
+        fit = model_check(problem, pilot, after.history, after.model, expected)
+        if fit.model != after.model:  # what was clipped was clipped to what the old one allows
+            kept = tuple(part for part in after.parts if part.clipping is None)
+            after = changed(after, model=fit.model, norm_bound=fit.model.norm_bound, parts=kept)
+        if fit.pilot != after.pilot:
+            after = changed(after, pilot=fit.pilot)
+            belief = self._belief(problem, after)
+        evidence = self._evidence(problem, after) if fit.consistent else None
+        after = self._decide(changed(after, evidence=evidence, over=False), belief)
+        after = after.opened(self._share(state, plan.aims_at_certificate))
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
@@ -254,25 +287,16 @@ class Waves(Configured):
             information_gain=information_gain(problem, plan.arms, plan.pulls),
             norm_bound=after.norm_bound,
             refuted=after.norm_bound > state.norm_bound,
-            warning=fit.warning,
+            warning="; ".join(filter(None, [people_check(problem, plan, feedback), fit.warning])),
         )
         return after, info
 
-    def _learn(self, problem: Problem, state: WavesState, plan: Plan, feedback: Feedback) -> WavesState:
-        """State what a wave proves, and drop what cannot be best."""
-        tried = _certifying(state)
-        level = self._level(state.spent, plan.wave, plan.aims_at_certificate, tried)
-        share = share_of_raise(problem.norm_bound, state.norm_bound)
-        statement, centre, width = self._state(problem, state, plan, feedback, share * level)
-        kept = state.active[statement.upper[state.active] >= 0]
-        if not len(kept):  # only if an earlier wave, judged again, has dropped this one's reference
-            kept = state.active
-        return changed(
-            state.intersect(centre, width).record(plan, feedback),
-            active=kept,
-            spent=state.spent + level,
-            statements=(*state.statements, statement),
-        )
+    def _evidence(self, problem: Problem, state: WavesState) -> Evidence:
+        """Return everything that is sealed; not the pilot, if all of it was used to plan some wave."""
+        sealed = state.pilot and all(plan.sealed for plan, _ in state.history)
+        pilot = split_pilot(problem, self.seed)[1] if sealed else None
+        parts = state.parts if pilot is None else (pilot, *state.parts)
+        return Evidence(problem, parts, state.model, self.population)
 
     def _price(self, problem: Problem) -> float:
         usual = PRICE * problem.bias_std * float(np.sqrt(problem.largest_variance))
@@ -304,37 +328,6 @@ class Waves(Configured):
             _portion(100 * MOST_PEOPLE if numbers is None else numbers, 10 * max(FEWEST, least), last),
         )
 
-    def _state(
-        self, problem: Problem, state: State, plan: Plan, feedback: Feedback, level: float
-    ) -> tuple[Statement, Array, Array]:
-        """Compute the wave's statement, and bounds on every active f(x) that hold together at the same level."""
-        at, y = state.active, feedback.mean - problem.means[plan.arms]
-        noise = total_noise(problem, plan, feedback)
-        wave = Contrasts(problem, plan.arms, noise, feedback.clipping, state.norm_bound, self.population)
-        seeds = np.random.SeedSequence(self.seed, spawn_key=(plan.wave,)).generate_state(2).tolist()
-        best = wave.gaps(at, plan.reference, y, one_sided(UPPER_SHARE * level))
-        every = wave.all_gaps(at, plan.reference, y, (1 - UPPER_SHARE) * level, seeds[0])
-        ahead = problem.means[at] - problem.means[plan.reference]
-        upper, lower = np.full(problem.size, np.inf), np.full(problem.size, -np.inf)
-        upper[at], lower[at] = ahead + best.estimate + best.width, ahead + every.estimate - every.width
-        upper[plan.reference] = lower[plan.reference] = 0.0
-        bands = wave.all_values(at, y, level, seeds[1])
-        return Statement(plan.reference, upper, lower), problem.means[at] + bands.estimate, bands.width
-
-    def _decide(self, problem: Problem, state: WavesState, belief: Belief) -> WavesState:
-        """Recommend the pooled best of the active actions, with its certificate."""
-        best = int(state.active[np.argmax(belief.mean[state.active])])
-        prior = np.inf if state.statements else state.most_lost(best)
-        return changed(
-            state,
-            centre=belief.mean,
-            lead=belief.mean,
-            lead_width=belief.deviation,
-            view=View(belief, state.active, best, self.seed),
-            decision=best,
-            certified=max(0.0, min(prior, float(certified_gaps(state.statements, state.active, best).max()))),
-        )
-
 
 def _portion(left: int, small: int, last: bool) -> int:
     """Return what the next wave may take of a budget: half, unless it is the last wave or little is left."""
@@ -344,8 +337,3 @@ def _portion(left: int, small: int, last: bool) -> int:
 def _certifying(state: State) -> int:
     """Count the waves that aimed at a certificate."""
     return sum(plan.aims_at_certificate for plan, _ in state.history)
-
-
-@lru_cache(maxsize=64)
-def _without_pilot(problem: Problem) -> Problem:
-    return replace(problem, pilot=()) if problem.pilot else problem

@@ -1,0 +1,107 @@
+"""Whether the model still fits what was planned with, and what is assumed if it does not.
+
+A norm bound that the answers refute is not raised alone: k (k / max k)^(q - 1) has shorter length-scales, and a rougher
+function has a far smaller norm there. Of the models that fit, the one under which the answers prove most is assumed.
+All of this is decided by plan parts, so that it costs the sealed statement nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from voxpop.gp.belief import POWERS, Rows, all_rows, dimensions, excess_scatter, total_noise
+from voxpop.gp.check import clipping_misfit, misfit, misfit_limit, smallest_norm
+from voxpop.model.problem import Problem
+from voxpop.model.state import History
+from voxpop.model.waves import Feedback, Plan
+from voxpop.policies.waves.sealing import Model, powered
+
+ALARM = 0.01  # the probability of a false alarm
+WORTH_SAYING = 2.0  # times the model's variance; people with heavy tails seem to differ a little more than they do
+MARGIN = 1.5  # a bound is raised to this many times the least norm that fits
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well the model fits."""
+
+    model: Model  # to assume from now on
+    pilot: bool  # False if the pilot contradicts the waves
+    consistent: bool  # False if no function at all fits the waves, so that nothing can be certified
+    warning: str  # what was found and what to do; empty if nothing is wrong
+
+
+def model_check(
+    problem: Problem, pilot: Rows | None, history: History, model: Model, judge: Callable[[Model], float]
+) -> Fit:
+    """Compare all averages with the model; `judge` says which certificate to expect under another one."""
+    clipped = sum(
+        clipping_misfit(total_noise(problem, plan, feedback), feedback.clipping)
+        for plan, feedback in history
+        if feedback.clipping is not None
+    )
+    waves = all_rows(problem, history, None)
+    alarm = _misfit(problem, waves, model) > misfit_limit(len(waves), ALARM, clipping=clipped)
+    found, warnings = _fitting(problem, waves, model, clipped, judge), []
+    if found is None:
+        warnings.append(
+            "the waves contradict each other by more than their noise: bias_std or noise_std is too small, or rewards "
+            "changed between the waves; nothing is certified, and a new calibration with people of today is needed"
+        )
+    elif alarm:
+        shorter = f" and every similarity is taken to the power of {found.power}" if found.power > model.power else ""
+        warnings.append(
+            f"no function of norm {model.norm_bound:.3g} fits the answers: the norm bound was raised to "
+            f"{found.norm_bound:.3g}{shorter}; calibrate again, with a rougher kernel or a larger margin"
+        )
+    assumed = found or model
+    if pilot is not None and len(pilot):
+        everything = all_rows(problem, history, pilot)
+        limit = misfit_limit(len(everything), ALARM, clipping=clipped)
+        if _misfit(problem, everything, assumed) > limit:
+            pilot = None
+    if problem.pilot and pilot is None:
+        warnings.append(
+            "the pilot contradicts the waves, which count alone from now on; were its people drawn like these?"
+        )
+    return Fit(assumed, pilot is not None, found is not None, "; ".join(warnings))
+
+
+def _misfit(problem: Problem, rows: Rows, model: Model) -> float:
+    kernel = powered(problem.kernel, problem.largest_variance, model.power)
+    return misfit(kernel(rows.points, rows.points), rows.residual, rows.noise, model.norm_bound)
+
+
+def _fitting(
+    problem: Problem, rows: Rows, model: Model, clipped: float, judge: Callable[[Model], float]
+) -> Model | None:
+    """Return the model, or if it does not fit the best one that does; None if no function fits the answers."""
+    usual = (math.sqrt(len(rows) + 2 * math.sqrt(2 * len(rows))) + math.sqrt(clipped)) ** 2
+    if _misfit(problem, rows, model) <= usual:
+        return model
+    limit = misfit_limit(len(rows), ALARM, clipping=clipped)
+    # Answers are clipped to what the kernel allows, so its powers are for answers that are not.
+    powers = [power for power in POWERS if power >= model.power] if clipped == 0 else [model.power]
+    found = []
+    for power in powers:
+        gram = powered(problem.kernel, problem.largest_variance, power)(rows.points, rows.points)
+        least = smallest_norm(gram, rows.residual, rows.noise, usual)
+        if math.isinf(least):  # no function fits as well as usual; does any fit at all?
+            least = smallest_norm(gram, rows.residual, rows.noise, limit)
+        nested = model.norm_bound * (power / model.power) ** (dimensions(problem) / 4)
+        found.append(Model(max(nested, MARGIN * least), power))
+    found = [one for one in found if math.isfinite(one.norm_bound)]
+    return min(found, key=judge, default=None)
+
+
+def people_check(problem: Problem, plan: Plan, feedback: Feedback) -> str:
+    """Say that people differ more than the model says, if a wave shows it."""
+    excess = float(excess_scatter(problem, plan, feedback).max())
+    if excess < WORTH_SAYING:
+        return ""
+    return (
+        f"people differ {math.sqrt(excess):.2g} times as much as bias_std and noise_std say, and their noise counts as "
+        "what was seen; calibrate again with more people"
+    )

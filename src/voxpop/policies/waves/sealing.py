@@ -1,0 +1,210 @@
+"""The sealed part of the answers: nothing is planned by it, and one statement is made from all of it.
+
+A wave's averages are y ~ N(f(A), N). A Gaussian draw w ~ N(0, N) splits them in two: with a share s to be sealed,
+
+    plan    y + sqrt(s / (1 - s)) w     noise N / (1 - s): belief, planner, model check, stopping, recommendation b
+    sealed  y - sqrt((1 - s) / s) w     noise N / s: independent of all plan parts, so of every design, of B and of b
+
+Given all plan parts the affine weights are fixed, and a maximiser x* of f is unknown, but not random. So of the bounds
+u(x) on f(x) - f(b) from all sealed parts together only f(x*) - f(b) <= u(x*) has to hold: one one-sided statement. On
+it no action is better than b by more than the largest u, and x* is among the x with u(x) >= 0.
+
+The averages themselves are in the journal, so that the seal is a discipline of this program. For the same reason w is
+not kept: it is drawn by a generator that is seeded with the averages, and is the same wherever it is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import ndtri, stdtrit
+
+from voxpop.errors import Array
+from voxpop.gp.belief import Rows, pilot_rows, prior_means, rows_of, seen_noise
+from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
+from voxpop.gp.widths import AffineEstimator
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import Kernel
+from voxpop.model.problem import Indices, Problem
+from voxpop.model.waves import Answered, Feedback, Plan, Weighting
+
+SEALED = 0.25  # the share of what people say that is set aside
+PILOT_SEALED = 0.5  # of the pilot
+COARSE = 2.0**16  # steps of the grid of answers: processors differ by less, and draw the same w
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is assumed of f: |f - m| <= B in the RKHS of k (k / max k)^(q - 1), which has shorter length-scales."""
+
+    norm_bound: float
+    power: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The sealed part of the averages of one wave, or of the pilot."""
+
+    arms: Indices  # of `wider(problem)`
+    residual: Array
+    noise: Array
+    clipping: Array | None
+    freedom: float  # degrees of freedom of the noise; infinite where the model says it
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """What all sealed parts say together."""
+
+    gaps: Array  # (n,) upper bounds on f(x) - f(b); that of the best action holds
+    lower: Array  # (n,) bounds on f(x), which hold together, with a chance of error of their own
+    upper: Array  # (n,)
+
+    @property
+    def certificate(self) -> float:
+        """The most by which any action can be better than b."""
+        return max(0.0, float(self.gaps.max()))
+
+
+def halves(rows: Rows, share: float, seed: list[int]) -> tuple[Rows, Rows]:
+    """Split averages into the part to plan with and the sealed part, which has this share of what they say."""
+    w = np.linalg.cholesky(rows.noise) @ np.random.default_rng(seed).standard_normal(len(rows))
+    odds = share / (1 - share)
+    return (
+        Rows(rows.points, rows.residual + math.sqrt(odds) * w, rows.noise / (1 - share)),
+        Rows(rows.points, rows.residual - w / math.sqrt(odds), rows.noise / share),
+    )
+
+
+def words(problem: Problem, seed: int, place: int, averages: Iterable[Array]) -> list[int]:
+    """Return what the draw for a wave is seeded with; the pilot is wave 0. NumPy mixes the words into one state."""
+    steps = np.concatenate([np.rint(mean / (COARSE * problem.grid_step)) for mean in averages])
+    return [seed, place, *steps.astype("<i8").view("<u4").tolist()]
+
+
+def split_wave(problem: Problem, plan: Plan, feedback: Feedback, seed: int) -> tuple[Answered, Part | None]:
+    """Split the answers of a wave; the first part is what planning and privacy may know of it."""
+    if not plan.sealed:  # a wave of a study that was begun before anything was sealed
+        return Answered(plan, feedback), None
+    rows = replace(rows_of(problem, plan, feedback), noise=seen_noise(problem, plan, feedback))
+    planned, sealed = halves(rows, plan.sealed, words(problem, seed, plan.wave, [feedback.mean]))
+    kept = 1 - plan.sealed
+    thinned = replace(
+        feedback,
+        mean=problem.means[plan.arms] + planned.residual,
+        noise=planned.noise - problem.answer_noise(plan.arms, plan.pulls, kept * feedback.effective),
+        scatter=None,
+        weighting=Weighting(kept * feedback.effective, feedback.freedom),
+    )
+    freedom = math.inf if feedback.scatter is None else feedback.freedom
+    return Answered(plan, thinned), Part(plan.arms, sealed.residual, sealed.noise, feedback.clipping, freedom)
+
+
+@lru_cache(maxsize=64)
+def split_pilot(problem: Problem, seed: int) -> tuple[Rows, Part | None]:
+    """Split the answers of the pilot."""
+    rows = pilot_rows(problem)
+    if not len(rows):
+        return rows, None
+    drawn = words(problem, seed, 0, (group.mean for group in problem.pilot))
+    planned, sealed = halves(rows, PILOT_SEALED, drawn)
+    return planned, Part(_places(problem), sealed.residual, sealed.noise, None, math.inf)
+
+
+@lru_cache(maxsize=64)
+def wider(problem: Problem, power: int = 1) -> Problem:
+    """Return the problem with the pilot's actions, which need not be the study's, and the kernel of a model."""
+    points, new = pilot_rows(problem).points, _places(problem) >= problem.size
+    means = np.concatenate([problem.means, prior_means(problem, points[new])])
+    decisions = Decisions(np.concatenate([problem.decisions.points, points[new]]))
+    kernel = powered(problem.kernel, problem.largest_variance, power)
+    return replace(problem, decisions=decisions, prior_mean=means, pilot=(), kernel=kernel)
+
+
+@lru_cache(maxsize=64)
+def _places(problem: Problem) -> Indices:
+    """Return the number of each of the pilot's actions in the wider problem."""
+    found = [np.flatnonzero((problem.decisions.points == point).all(axis=1)) for point in pilot_rows(problem).points]
+    new = np.array([not len(place) for place in found], dtype=bool)
+    after = problem.size + np.cumsum(new) - 1
+    return np.where(new, after, [place[0] if len(place) else 0 for place in found]).astype(np.intp)
+
+
+def powered(kernel: Kernel, largest: float, power: int) -> Kernel:
+    """Return k (k / max k)^(q - 1)."""
+    return kernel if power == 1 else largest ** (1 - power) * reduce(lambda one, other: one * other, [kernel] * power)
+
+
+def factor(level: float) -> float:
+    """Compute the factor of a one-sided statement: z with P(Z > z) = level."""
+    return -float(ndtri(level))
+
+
+def inflation(level: float, freedom: float) -> float:
+    """Return how much more noise a part counts with if its noise was estimated: z times its root is Student's t."""
+    return 1.0 if math.isinf(freedom) else float(stdtrit(freedom, level) / ndtri(level)) ** 2
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """All sealed parts with what is assumed of f: everything that a statement needs but its level."""
+
+    problem: Problem
+    parts: tuple[Part, ...]
+    model: Model
+    population: int | None = None  # of this size, its own mean is meant, not that of a larger one behind it
+
+    def state(self, best: int, level: float) -> Statement:
+        """Make the statement about an action that was chosen by plan parts, at a level that is spent by it."""
+        problem, at = self.problem, np.arange(self.problem.size)
+        estimator, bound = self._estimator(level, 1)
+        estimate, width = affine_values_and_gaps(estimator, at, best, bound, self._residual)[1]
+        gaps = problem.means - problem.means[best] + estimate + width
+        gaps[best] = 0.0
+        estimator, bound = self._estimator(level, 2 * problem.size)
+        estimate, width = affine_values(estimator, at, bound, self._residual)
+        return Statement(gaps, problem.means + estimate - width, problem.means + estimate + width)
+
+    def assumed(self, best: int) -> float:
+        """Return by how much any action can be better than this one, before anybody is asked."""
+        ahead = self.problem.means - self.problem.means[best]
+        return float((ahead + replace(self, parts=()).widths(np.arange(self.problem.size), best, 1.0)).max())
+
+    def widths(self, at: Indices, best: int, level: float) -> Array:
+        """Compute the widths of the bounds on f(x) - f(best), which do not depend on the answers."""
+        if self.parts:
+            estimator, bound = self._estimator(level, 1)
+            return affine_values_and_gaps(estimator, at, best, bound, self._residual)[1][1]
+        problem = wider(self.problem, self.model.power)
+        variance, shared = problem.prior_variance, problem.covariance(at, np.array([best]))[:, 0]
+        return np.asarray(self.model.norm_bound * np.sqrt(np.maximum(variance[at] + variance[best] - 2 * shared, 0.0)))
+
+    @property
+    def _residual(self) -> Array:
+        return np.concatenate([part.residual for part in self.parts])
+
+    def _estimator(self, level: float, statements: int) -> tuple[AffineEstimator, float]:
+        """Return the estimator of one of several statements that hold together, and the norm bound to use it with.
+
+        The mean of a finite population differs from f by a draw of GP(0, v^2 k / P), and its own best action depends
+        on that draw: half of the level bounds the draw for all actions together. Given the population, the errors of
+        its samples are independent of it.
+        """
+        bound, n = self.model.norm_bound, self.problem.size
+        if self.population is not None:
+            level /= 2
+            bound += factor(level / n) * self.problem.bias_std / math.sqrt(self.population)
+        level /= statements
+        arms = np.concatenate([part.arms for part in self.parts])
+        noise = block_diag(*(inflation(level, part.freedom) * part.noise for part in self.parts))
+        clipped = [part for part in self.parts if part.clipping is not None]
+        clipping = None
+        if clipped:  # the biases of several waves add up: sum c_l <= sqrt(waves sum c_l^2)
+            blocks = (np.zeros_like(part.noise) if part.clipping is None else part.clipping for part in self.parts)
+            clipping = len(clipped) * block_diag(*blocks)
+        return AffineEstimator(wider(self.problem, self.model.power), arms, noise, clipping, factor(level)), bound
