@@ -61,3 +61,20 @@ def test_a_protected_answer_may_be_anything() -> None:
 def test_a_table_without_rows_is_refused() -> None:
     with pytest.raises(InputError, match="no rows; add one for each person and decision"):
         Pilot.from_table(pd.DataFrame(ROWS).iloc[:0], direction="minimize")
+
+
+def test_two_answers_of_one_person_about_one_decision_are_refused_with_their_rows() -> None:
+    with pytest.raises(InputError, match="0 answered twice about 2, on row 1 and row 27; merge the rows"):
+        Pilot.from_table([*ROWS, ROWS[1]], direction="minimize")
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
+    with pytest.raises(InputError, match="needs columns of one length, got 3, 27"):
+        Pilot.from_table(columns | {"price": [1, 2, 4]}, direction="minimize")
+
+
+def test_the_columns_of_parameters_may_be_in_capitals() -> None:
+    rows = [{"Person": row["person"], "PRICE": row["price"], "Cost": row["cost"]} for row in ROWS]
+    found = Pilot.from_table(rows, ["price"], direction="minimize")
+    assert list(found.decisions) == [{"price": 1}, {"price": 2}, {"price": 4}]

@@ -13,8 +13,8 @@ from flwr.clientapp import ClientApp
 
 from voxpop import Problem, Promise, SquaredExponential, make_policy
 from voxpop.privacy import make_privacy
-from voxpop.study.devices import DeviceStudy
 from voxpop_flower import client_app
+from voxpop_flower.study import DeviceStudy
 
 EPSILON = 5.0
 

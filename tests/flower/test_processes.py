@@ -26,7 +26,7 @@ from tests.flower.helper import helper_in
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.journal.replay import disagreements
 from voxpop.service.shuffler.signed_http import HttpShuffler
-from voxpop.study.devices import DeviceStudy
+from voxpop_flower.study import DeviceStudy
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "integrations/flower/example"

@@ -11,9 +11,9 @@ from tests.flower.direct import Direct, study
 from voxpop.errors import InputError
 from voxpop.journal.replay import disagreements
 from voxpop.privacy import make_privacy
-from voxpop.study.devices import DeviceStudy
 from voxpop_flower import Rules, conduct, server
 from voxpop_flower.server import Collector
+from voxpop_flower.study import DeviceStudy
 
 MODELS = ("none", "central", "local")
 QUICK = Rules(seconds=0.05, patience=0.05)

@@ -15,8 +15,8 @@ from voxpop.errors import InputError
 from voxpop.model.waves import Tally
 from voxpop.privacy.aggregate import Aggregated
 from voxpop.service.shuffler.signed_http import HttpShuffler
-from voxpop.study.devices import DeviceStudy
 from voxpop_flower import Rules, conduct, server, shares
+from voxpop_flower.study import DeviceStudy
 
 QUICK = Rules(seconds=0.05, patience=0.05)
 

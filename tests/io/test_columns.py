@@ -12,18 +12,18 @@ from tests.io.test_cells import written
 from voxpop.errors import InputError
 from voxpop.io.cells import COMMA, POINT
 from voxpop.io.columns import Numbers, Words, read_columns
-from voxpop.io.csv_text import Column, Table
+from voxpop.io.csv_text import Column, TextTable
 
 
-def table(separator: str = ",", **columns: list[str]) -> Table:
+def table(separator: str = ",", **columns: list[str]) -> TextTable:
     made = [
         Column(Path("t.csv"), name, place, tuple(range(2, 2 + len(cells))), tuple(cells))
         for place, (name, cells) in enumerate(columns.items(), start=1)
     ]
-    return Table(Path("t.csv"), separator, tuple(made))
+    return TextTable(Path("t.csv"), separator, tuple(made))
 
 
-def read_numbers(table: Table, *names: str) -> dict[str, tuple[float | str, ...]]:
+def read_numbers(table: TextTable, *names: str) -> dict[str, tuple[float | str, ...]]:
     return {name: column.values for name, column in read_columns(table, numbers=names).items()}
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
 from voxpop.io.columns import Roles
-from voxpop.io.csv_text import Table, read_table
+from voxpop.io.csv_text import TextTable, read_table
 
 PEOPLE, PRICES = range(4), (1, 2, 3)
 
@@ -29,7 +29,7 @@ def row(person: int, price: int) -> dict[str, Any]:
     }
 
 
-def table(tmp_path: Path, *names: str) -> Table:
+def table(tmp_path: Path, *names: str) -> TextTable:
     rows = [row(person, price) for person in PEOPLE for price in PRICES]
     lines = [",".join(names), *(",".join(str(cells[name]) for name in names) for cells in rows)]
     path = tmp_path / "pilot.csv"

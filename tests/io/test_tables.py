@@ -113,7 +113,7 @@ MALFORMED: dict[str, tuple[str | bytes, list[str]]] = {
     "constant word": (HEADING + "a,x,0\nb,x,1\n", ["price", "always 'x'"]),
     "one person": (HEADING + "a,1,0\na,2,1\n", ["at least two people, got 1"]),
     "constant reward": (HEADING + "a,1,4\nb,2,4\n", ["every reward in the pilot is 4"]),
-    "answered twice": (HEADING + "a,1,0\nb,2,4\na,1,3\n", ["'a' answered twice about 1.0, on lines 2 and 4"]),
+    "answered twice": (HEADING + "a,1,0\nb,2,4\na,1,3\n", ["'a' answered twice about 1.0, on line 2 and line 4"]),
     "dollars among words": (HEADING + "a,$1,0\nb,cheap,1\n", ["line 3", "'cheap' is not a number", "--choice price"]),
     "two words for a number": (HEADING + "a,4 ml,0\nb,5 ml,1\n", ["line 2", "column 2", "'4 ml'", "--choice price"]),
     "not text": (b"person,price,reward\na,1,\x81\n", ["byte 24", "save it as UTF-8"]),

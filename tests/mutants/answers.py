@@ -213,8 +213,8 @@ FAULTS = [
         "pilot of the command with a seed",
         "`voxpop calibrate` draws the noise of a protected pilot from a generator with a fixed seed.",
         "io/pilots.py",
-        "(pilot, protection, Secure())",
-        '(pilot, protection, __import__("voxpop").privacy.Simulated(__import__("numpy").random.default_rng(0)))',
+        "(table.pilot, protection, Secure())",
+        '(table.pilot, protection, __import__("voxpop").privacy.Simulated(__import__("numpy").random.default_rng(0)))',
         ("cli/test_calibrate_protected.py::test_the_noise_is_from_the_operating_system",),
     ),
     Fault(

@@ -110,7 +110,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a mixture": ([evidence(), RECORDS[0]], "got list"),
     "a matrix": (np.zeros((3, 3)), "got ndarray"),
     "other keys": ({"mean": [0.1], "count": 2}, "got the keys count, mean"),
-    "no average": ([{"person": 1, "decision": {"price": 1.0}}], "record 1 is"),
+    "no average": (
+        [{"person": 1, "decision": {"price": 1.0}}],
+        "record 1 must have the keys .*, and perhaps rounds; got",
+    ),
     "not a number": ([{**RECORDS[0], "average": float("nan")}], "record 1's average must be a number"),
     "no rounds": ([{**RECORDS[0], "rounds": 0}], "record 1's rounds must be a whole number, at least 1"),
     "twice": ([RECORDS[0], RECORDS[0]], "person 1 answered twice"),

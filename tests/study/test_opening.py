@@ -136,8 +136,8 @@ def test_words_become_choices() -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "no reward": (TABLE.drop(columns="reward"), "no column reward or average; it names person, price, rounds"),
-    "no person": (TABLE.drop(columns="person"), "no column person or user"),
+    "no reward": (TABLE.drop(columns="reward"), "needs a column reward; it has person, price, rounds"),
+    "no person": (TABLE.drop(columns="person"), "needs a column person; it has"),
     "no parameter": (TABLE.drop(columns="price"), "no column for a parameter; add one"),
     "one price": (TABLE.assign(price=3.0), "price is always 3.0; vary it"),
     "who people are": (
@@ -147,9 +147,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a gap": (TABLE.assign(price=TABLE["price"].where(TABLE.index != 4)), "row 4 of the pilot has no price"),
     "numbers and words": (TABLE.assign(price=["dear", *TABLE["price"][1:]]), "holds numbers and 'dear'"),
     "an answer that is missing": (TABLE.assign(reward=TABLE["reward"].where(TABLE.index != 4)), "must be finite"),
-    "costs": (TABLE.rename(columns={"reward": "cost"}), "no column reward or average"),
-    "nothing": ([], "a pilot is a DataFrame or a list of records"),
-    "a number": (3, "a pilot is a DataFrame or a list of records.* got int"),
+    "costs": (TABLE.rename(columns={"reward": "cost"}), "a column cost.*direction=.minimize"),
+    "nothing": ([], "needs columns of one length, got none"),
+    "a number": (3, "a table is a DataFrame or a list of records.* got int"),
 }
 
 

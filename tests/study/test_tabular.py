@@ -161,7 +161,7 @@ def test_a_column_or_rows_that_are_not_there_are_missing_answers() -> None:
 LONG = filled("one parameter", wide=False)
 WIDE = filled("one parameter", wide=True)
 REFUSED: dict[str, tuple[Any, str]] = {
-    "no parameter": (LONG.drop(columns="price"), "no column 'price'; it has person, reward"),
+    "no parameter": (LONG.drop(columns="price"), "needs a column price; it has person, reward"),
     "no person": (LONG.drop(columns="person"), "needs a column person; it has price, reward"),
     "somebody without a name": (LONG.assign(person=None), "has no person; fill in who"),
     "another decision": (
@@ -196,7 +196,7 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(case: str, private: 
 
 def test_the_answers_of_a_study_of_costs_are_its_costs() -> None:
     both = LONG.assign(cost=1.0)
-    with pytest.raises(InputError, match="the columns cost and reward; keep the one that people answered"):
+    with pytest.raises(InputError, match="the columns cost and reward; keep one of them"):
         read(ONE, plan_of("one parameter"), both, False, measure="cost")
     with pytest.raises(InputError, match=r"the columns 'reward' and 'Reward'; rename or drop one of them"):
         told("one parameter", LONG.assign(Reward=0.5), False)

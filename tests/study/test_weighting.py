@@ -168,7 +168,7 @@ def test_what_does_not_say_who_is_of_which_stratum_is_refused() -> None:
     assert "tell records with the key stratum" in refused({"mean": everyone.mean(axis=0), "count": len(everyone)})
     assert "tell records with the key stratum" in refused(Feedback(everyone.mean(axis=0), len(everyone)))
     without = [{key: value for key, value in row.items() if key != "stratum"} for row in rows]
-    assert "record 1 needs the key stratum, one of young, old" in refused(without)
+    assert "record 1 must have the keys person, decision, average and stratum, one of young, old" in refused(without)
     assert "record 1: unknown stratum 'yung'; did you mean 'young'?" in refused([{**rows[0], "stratum": "yung"}])
     assert "is of stratum 'old' and of 'young'; give one of them" in refused([{**rows[0], "stratum": "old"}, *rows])
     assert "nobody of stratum 'old' answered" in refused({"young": parts["young"]})

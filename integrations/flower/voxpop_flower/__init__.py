@@ -7,5 +7,6 @@ service is tested with.
 from voxpop_flower.client import client_app, take_part
 from voxpop_flower.server import Rules, conduct, server_app
 from voxpop_flower.shares import helper_at
+from voxpop_flower.study import DeviceStudy
 
-__all__ = ["Rules", "client_app", "conduct", "helper_at", "server_app", "take_part"]
+__all__ = ["DeviceStudy", "Rules", "client_app", "conduct", "helper_at", "server_app", "take_part"]

@@ -23,9 +23,9 @@ from voxpop.io.schema import encode, wave_for_devices
 from voxpop.journal.wave import Wave
 from voxpop.model.waves import Tally
 from voxpop.privacy.release import HELPER
-from voxpop.study.devices import DeviceStudy
 from voxpop_flower import messages
 from voxpop_flower.shares import Helper, Shared, shared_of
+from voxpop_flower.study import DeviceStudy
 
 PAUSE = 1.0  # seconds between two looks at what has arrived
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -15,13 +14,11 @@ from voxpop.errors import Array, InputError, require_array
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Indices
-from voxpop.runtime.frames import Columns, columns_of, headings_of, is_frame
+from voxpop.runtime.frames import PEOPLE, Columns, Table, number_of
 
 MOST_ACTIONS = 3000  # the most that are solved for together
 TOGETHER = 5  # answers behind an average that is kept, at least
 CELLS = 100  # averages that are kept, at most, if people tried different actions
-PEOPLE = ("person", "user")
-AVERAGES = ("reward", "average")
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,40 +167,21 @@ class Pilot:
         >>> Pilot.from_table(table, direction="minimize").space.parameters
         {'delay': Float(low=1, high=9, log=False)}
         """
-        towards = Direction.of(direction)
-        columns = _columns(table)
-        names = headings_of(columns)
-        people = _cells(columns, names, PEOPLE)
-        known = {str(name).lower() for name in parameters or (space.parameters if space else ())}
-        averages = _cells(columns, names, [name for name in (towards.measure, *AVERAGES) if name not in known])
-        counts = columns[names["rounds"]] if "rounds" in names else [1.0] * len(people)
-        taken = {*PEOPLE, *AVERAGES, towards.measure, "rounds"}
-        others = [name for key, name in names.items() if key not in taken]
-        if space is not None:
-            parameters = space.parameters
-        chosen = {name: columns[name] for name in others} if parameters is None else _named(columns, parameters)
-        chosen = {name: [_plain(cell) for cell in cells] for name, cells in chosen.items()}
-        _require_parameters(chosen, people, given=parameters is not None)
-        space = space or Space({str(name): _parameter(str(name), cells) for name, cells in chosen.items()})
+        towards, read = Direction.of(direction), Table.of(table)
+        named = parameters if space is None else space.parameters
+        person, rounds = read.need("person", read.one(*PEOPLE)), read.heading("rounds")
+        answered = read.need(towards.measure, read.answers(towards.measure, named or ()))
+        others = [name for name in read.columns if name not in (person, rounds, answered)]
+        chosen = {str(name): read.columns[read.need(name)] for name in (others if named is None else named)}
+        people, averages = read.columns[person], [_answer(cell, protected) for cell in read.columns[answered]]
+        counts = [1.0] * len(people) if rounds is None else read.columns[rounds]
+        _require_parameters(read, chosen, people, given=named is not None)
+        space = space or Space({name: _parameter(name, cells) for name, cells in chosen.items()})
         tried = list(zip(*chosen.values(), strict=True))
-        answers = [_answer(value, protected) for value in averages]
-        return cls.of_rows(space, people, tried, answers, counts, protected, towards)
-
-    @classmethod
-    def of_rows(
-        cls,
-        space: Space,
-        people: Sequence[Any],
-        tried: Sequence[tuple[Any, ...]],
-        averages: Sequence[Any],
-        counts: Sequence[Any],
-        protected: bool = False,
-        direction: Direction = Direction.MAXIMIZE,
-    ) -> Pilot:
-        """Make a pilot of rows: who tried which values of the space's parameters, the average and its rounds."""
+        _require_one_answer(read, people, tried)
         persons = {person: index for index, person in enumerate(dict.fromkeys(people))}
         order = {values: index for index, values in enumerate(sorted(set(tried)))}
-        labels = [dict(zip(space.parameters, values, strict=True)) for values in order]
+        labels = [dict(zip(chosen, values, strict=True)) for values in order]
         return cls(
             Decisions([space.scale(label) for label in labels], labels),
             np.array([persons[person] for person in people]),
@@ -212,7 +190,7 @@ class Pilot:
             np.array(counts),
             protected,
             space,
-            direction,
+            towards,
         )
 
     def groups(self) -> list[Group]:
@@ -255,66 +233,24 @@ def _answers(name: str, values: object, protected: bool) -> Array:
         raise InputError(f"{name} must be an array of numbers of one shape, got {type(values).__name__}") from None
 
 
-def _columns(table: object) -> Columns:
-    """Return a table as columns; None stands for what is missing."""
-    if is_frame(table):
-        return columns_of(table)
-    if isinstance(table, Mapping) and table:
-        return {name: list(cells) for name, cells in table.items()}
-    if isinstance(table, Sequence) and table and all(isinstance(row, Mapping) for row in table):
-        names = dict.fromkeys(name for row in table for name in row)
-        return {name: [row.get(name) for row in table] for name in names}
-    raise InputError(
-        "a pilot is a DataFrame or a list of records, with a row for each person and decision, got "
-        f"{type(table).__name__}"
-    )
-
-
-def _cells(columns: Columns, names: Mapping[str, Any], wanted: Sequence[str]) -> list[Any]:
-    """Return the column that has one of the wanted names; refuse none and several."""
-    said = list(dict.fromkeys(wanted))
-    found = [names[name] for name in said if name in names]
-    if not found:
-        raise InputError(
-            f"the pilot's table has no column {' or '.join(said)}; it names {', '.join(map(str, columns))}"
-        )
-    if len(found) > 1:
-        raise InputError(f"the pilot's table has the columns {found[0]} and {found[1]}; keep one of them")
-    return columns[found[0]]
-
-
-def _plain(cell: Any) -> Any:
-    """Return decimal fractions, as databases have them, as numbers."""
-    return float(cell) if isinstance(cell, Decimal) else cell
-
-
 def _answer(cell: Any, protected: bool) -> Any:
     """Return an answer as a number; one that is protected is NaN if it is none."""
-    if isinstance(cell, Real | Decimal):
-        return float(cell)
-    return math.nan if protected or cell is None else cell
+    number = number_of(cell)
+    return math.nan if number is None and (protected or cell is None) else cell if number is None else number
 
 
-def _named(columns: Columns, parameters: Collection[str]) -> Columns:
-    lacking = [name for name in parameters if name not in columns]
-    if lacking:
-        raise InputError(f"the pilot's table has no column {lacking[0]!r}; it names {', '.join(map(str, columns))}")
-    return {name: columns[name] for name in parameters}
-
-
-def _require_parameters(chosen: Columns, people: list[Any], given: bool) -> None:
+def _require_parameters(table: Table, chosen: Columns, people: Sequence[Any], given: bool) -> None:
     """Refuse people without names, a table without parameters, and columns that are hardly parameters."""
     for row, person in enumerate(people):
         if person is None or person != person:  # NaN
-            raise InputError(f"row {row} of the pilot has no person; fill it in or leave the row out")
+            raise InputError(f"{table.place(row)} of the pilot has no person; fill it in or leave the row out")
     if not chosen:
         raise InputError("the pilot's table has no column for a parameter; add one, such as price")
-    if not people:
-        raise InputError("the pilot's table has no rows; add one for each person and decision")
     several = len(people) > len(set(people)) + 1
     for name, cells in chosen.items():
         if None in cells:
-            raise InputError(f"row {cells.index(None)} of the pilot has no {name}; fill it in or leave the row out")
+            place = table.place(cells.index(None))
+            raise InputError(f"{place} of the pilot has no {name}; fill it in or leave the row out")
         if len(set(cells)) < 2:
             raise InputError(f"the pilot's column {name} is always {cells[0]!r}; vary it in the pilot or drop it")
         if not given and several and len(set(zip(people, cells, strict=True))) == len(set(people)):
@@ -324,7 +260,18 @@ def _require_parameters(chosen: Columns, people: list[Any], given: bool) -> None
             )
 
 
-def _parameter(name: str, cells: list[Any]) -> Parameter:
+def _require_one_answer(table: Table, people: Sequence[Any], tried: Sequence[tuple[Any, ...]]) -> None:
+    """Refuse two rows of one person about one decision, with their places."""
+    first: dict[tuple[Any, ...], int] = {}
+    for row, (person, values) in enumerate(zip(people, tried, strict=True)):
+        if (earlier := first.setdefault((person, values), row)) != row:
+            raise InputError(
+                f"{person!r} answered twice about {', '.join(map(str, values))}, on {table.place(earlier)} and "
+                f"{table.place(row)}; merge the rows into one average and its rounds"
+            )
+
+
+def _parameter(name: str, cells: Sequence[Any]) -> Parameter:
     """Return numbers as a range, and anything else as a choice; refuse a mixture."""
     numeric = [isinstance(cell, Real) and not isinstance(cell, bool) for cell in cells]
     if all(numeric):

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from voxpop.errors import InputError, require_choice
 from voxpop.io.cells import COMMA, MARKS, PERCENT, POINT, Amount, Kind, amount_of, is_plain, kind_of
-from voxpop.io.csv_text import Column, Table
+from voxpop.io.csv_text import Column, TextTable
 
 NAMES = {POINT: "point", COMMA: "comma"}
 NO_NUMBER = {  # what to say of a cell that should be a number
@@ -52,7 +52,7 @@ class Words:
 
 
 def read_columns(
-    table: Table,
+    table: TextTable,
     numbers: Collection[str] = (),
     words: Collection[str] = (),
     either: Collection[str] = (),
@@ -208,7 +208,7 @@ class Roles:
     ignored: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
 
-    def select(self, table: Table) -> list[str]:
+    def select(self, table: TextTable) -> list[str]:
         """Return the names of the parameters, in the order of the table; refuse columns that hardly are any."""
         known = [name for name in table.names if name not in RESERVED]
         for name in (*self.parameters, *self.ignored, *self.choices):

@@ -76,7 +76,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Named columns of text cells, all equally long, and what was noticed on the way."""
 
     path: Path
@@ -102,7 +102,7 @@ class Table:
                 )
 
 
-def read_table(path: Path, synonyms: dict[str, str] | None = None, content: bytes | None = None) -> Table:
+def read_table(path: Path, synonyms: dict[str, str] | None = None, content: bytes | None = None) -> TextTable:
     r"""Read a table whose first line names its columns; `synonyms` renames them, by their names in lower case.
 
     With `content` nothing is read from the disk, and the path is only what errors call it.
@@ -132,7 +132,7 @@ def read_table(path: Path, synonyms: dict[str, str] | None = None, content: byte
             f"{path}, line {number} must name every column, each differently, and it names {', '.join(names)}; name "
             "them, or take out what stands above the heading"
         )
-    return Table(path, separator, tuple(columns), (*notes, *left_out))
+    return TextTable(path, separator, tuple(columns), (*notes, *left_out))
 
 
 def _columns(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) -> tuple[list[Column], list[str]]:

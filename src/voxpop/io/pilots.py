@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -151,10 +151,10 @@ def calibrate_file(
     kept = ReleasedPilot(path)
     if protection is None:
         kept.require_none()
-    table = read_pilot_table(path, protection is not None, roles, ranges, towards.measure)
-    pilot = replace(table.pilot, direction=towards)
-    released, fresh = (None, False) if protection is None else kept.groups(pilot, protection, Secure())
-    return calibrate(pilot, table.space, kernel, margin, protection, released=released, watch=watch), table, fresh
+    table = read_pilot_table(path, protection is not None, roles, ranges, towards)
+    released, fresh = (None, False) if protection is None else kept.groups(table.pilot, protection, Secure())
+    found = calibrate(table.pilot, table.space, kernel, margin, protection, released=released, watch=watch)
+    return found, table, fresh
 
 
 def calibration_of(

@@ -12,8 +12,10 @@ from voxpop.calibration.pilot import Pilot
 from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.cells import PERCENT, whole_number
 from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_columns
-from voxpop.io.csv_text import Column, Table, read_table
+from voxpop.io.csv_text import Column, TextTable, read_table
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
+from voxpop.model.direction import Direction
+from voxpop.runtime.frames import Table
 
 
 @dataclass(frozen=True)
@@ -133,17 +135,19 @@ def read_pilot_table(
     protected: bool = False,
     roles: Roles | None = None,
     ranges: Ranges | None = None,
-    measure: str = "reward",
+    direction: Direction = Direction.MAXIMIZE,
     content: bytes | None = None,
+    space: Space | None = None,
 ) -> PilotTable:
     """Read a pilot from a table with the columns person, reward, rounds (if not 1) and one for each parameter.
 
     Columns of numbers become float parameters over the range of the pilot, columns of words become choices, unless
-    `ranges` and `roles` say otherwise. In a protected pilot no reward is refused for its value. The column reward may
-    also be called as the measure is: cost. With `content` nothing is read from the disk.
+    `ranges` and `roles` say otherwise, or the `space` of a study, which says both. In a protected pilot no reward is
+    refused for its value. The column reward may also be called cost if less is better. With `content` nothing is read
+    from the disk.
     """
-    roles = roles or Roles()
-    table = read_table(path, {**SYNONYMS, measure: "reward"}, content)
+    roles = (roles or Roles()) if space is None else _roles(space)
+    table = read_table(path, {**SYNONYMS, direction.measure: "reward"}, content)
     if "reward" not in table.names and "cost" in map(str.lower, table.names):
         raise InputError(
             f"{path} has a column cost and none called reward; add --minimize if less of it is better, or call it "
@@ -165,8 +169,14 @@ def read_pilot_table(
                 f"{path}: the column {name} is always {table[name].cells[0]!r}; vary it in the pilot, or leave it out "
                 f"with --ignore {name}"
             )
-    space = _space(columns, names, ranges or Ranges())
-    pilot = _pilot(table, columns, space, people, protected)
+    space = space or _space(columns, names, ranges or Ranges())
+    told: dict[str, Sequence[Any]] = {"person": people, **{name: column.values for name, column in columns.items()}}
+    for name in names:
+        if isinstance(space.parameters[name], Integer):
+            told[name] = [int(value) if value == round(value) else value for value in told[name]]
+    rows = Table(told, table["person"].lines)
+    with said_of(path):
+        pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected)
     whole = tuple(name for name in names if _looks_whole(space.parameters[name], columns[name], table[name]))
     said = [_said(name, space.parameters[name], columns[name], name in whole) for name in names]
     said += _said_of_others(table, columns, names)
@@ -191,7 +201,8 @@ def read_answers(
     numeric = [name for name, value in example.items() if isinstance(value, int | float)]
     words = [name for name in example if name not in numeric]
     columns = read_columns(table, ["reward", *numeric], words, missing=["reward"] if private else ())
-    labels = [dict(zip(example, values, strict=True)) for values in _rows(columns, list(example))]
+    tried = zip(*(columns[name].values for name in example), strict=True)
+    labels = [dict(zip(example, values, strict=True)) for values in tried]
     told = {"person": people, "decision": labels, "average": columns["reward"].values}
     if strata:
         told[STRATUM] = table[STRATUM].filled
@@ -211,8 +222,10 @@ def read_people(path: Path, wanted: Collection[str]) -> tuple[tuple[str, ...], d
     return table.names, found | ({"person": table["person"].filled} if "person" in table.names else {})
 
 
-def _rows(columns: Mapping[str, Numbers | Words], names: list[str]) -> list[tuple[Any, ...]]:
-    return list(zip(*(columns[name].values for name in names), strict=True))
+def _roles(space: Space) -> Roles:
+    """Say which columns of a table are the parameters of a study, and which of them hold names."""
+    choices = [name for name, parameter in space.parameters.items() if isinstance(parameter, Choice)]
+    return Roles(parameters=tuple(space.parameters), choices=tuple(choices))
 
 
 def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ranges) -> Space:
@@ -227,33 +240,6 @@ def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ran
             for name in names
         }
     )
-
-
-def _pilot(
-    table: Table, columns: Mapping[str, Numbers | Words], space: Space, people: tuple[str, ...], protected: bool
-) -> Pilot:
-    """Number people and decisions, and make the pilot of them."""
-    whole = [isinstance(parameter, Integer) for parameter in space.parameters.values()]
-    keys = [
-        tuple(int(value) if is_whole else value for value, is_whole in zip(key, whole, strict=True))
-        for key in _rows(columns, list(space.parameters))
-    ]
-    _require_one_answer(table, people, keys)
-    counts = columns["rounds"].values if "rounds" in columns else [1.0] * len(keys)
-    with said_of(table.path):
-        return Pilot.of_rows(space, people, keys, columns["reward"].values, counts, protected)
-
-
-def _require_one_answer(table: Table, people: tuple[str, ...], keys: list[tuple[Any, ...]]) -> None:
-    """Refuse two rows of one person about one decision, with their lines."""
-    lines: dict[tuple[Any, ...], int] = {}
-    for line, person, key in zip(table["person"].lines, people, keys, strict=True):
-        if (person, key) in lines:
-            raise InputError(
-                f"{table.path}: {person!r} answered twice about {', '.join(map(str, key))}, on lines "
-                f"{lines[person, key]} and {line}; merge the rows into one average and its rounds"
-            )
-        lines[person, key] = line
 
 
 def _looks_whole(parameter: Parameter, column: Numbers | Words, cells: Column) -> bool:
@@ -285,7 +271,7 @@ def _said(name: str, parameter: Parameter, column: Numbers | Words, looks_whole:
     return said
 
 
-def _said_of_others(table: Table, columns: Mapping[str, Numbers | Words], names: list[str]) -> list[str]:
+def _said_of_others(table: TextTable, columns: Mapping[str, Numbers | Words], names: list[str]) -> list[str]:
     """Say how rewards and rounds were read, by an example (protected answers have none), and what was left out."""
     said = []
     for name in ("reward", "rounds"):

@@ -204,12 +204,11 @@ def _of_pilot(study: Path, problem: Problem, data: Mapping[str, Any], path: Path
             f"the people of the pilot were promised differential privacy, which a rehearsal on their own answers would "
             f"break; leave out --resample {path}"
         )
-    space = space_of(data)
     ReleasedPilot(path).require_none()
-    pilot = read_pilot_table(path, roles=roles_in(space)).pilot
-    tried = in_space(path, pilot.decisions, space)
-    f, at_pilot = (rehearsal_rewards(study, each, data) for each in (problem, _changed(problem, decisions=tried)))
-    population = ResampledPeople(problem, f, replace(pilot, decisions=tried), at_pilot)
+    pilot = read_pilot_table(path, space=space_of(data)).pilot
+    tried = _changed(problem, decisions=pilot.decisions)
+    f, at_pilot = (rehearsal_rewards(study, each, data) for each in (problem, tried))
+    population = ResampledPeople(problem, f, pilot, at_pilot)
     if problem.pilot:
         problem = replace(problem, pilot=population.pilot_again(stream(seed, "pilot")))
     return Scenario("", problem, population, population.mean)
@@ -225,7 +224,7 @@ def _changed(problem: Problem, **what: Any) -> Problem:
 def _of_table(path: Path, space: Space | None, roles: Roles) -> tuple[Space, Decisions, Array]:
     """Read one row for each person and decision; return the rewards, of shape (people, decisions)."""
     ReleasedPilot(path).require_none()
-    table = read_pilot_table(path, roles=roles if space is None else roles_in(space))
+    table = read_pilot_table(path, roles=roles, space=space)
     pilot, decisions = table.pilot, table.pilot.decisions
     rewards = np.full((len(table.people), len(decisions)), np.nan)
     rewards[pilot.people, pilot.actions] = pilot.averages
@@ -236,20 +235,7 @@ def _of_table(path: Path, space: Space | None, roles: Roles) -> tuple[Space, Dec
             f"{path}: person {table.people[person]} has no reward for {decisions[action]}; add the row, or leave out "
             "the person or the decision"
         )
-    return (table.space, decisions, rewards) if space is None else (space, in_space(path, decisions, space), rewards)
-
-
-def roles_in(space: Space) -> Roles:
-    """Say which columns of a table are the parameters of a study, and which of them hold names."""
-    choices = [name for name, parameter in space.parameters.items() if isinstance(parameter, Choice)]
-    return Roles(parameters=tuple(space.parameters), choices=tuple(choices))
-
-
-def in_space(path: Path, decisions: Decisions, space: Space) -> Decisions:
-    """Return the decisions of a table, scaled as the parameters of a study are."""
-    labels = decisions.labels or ()
-    with said_of(path):
-        return Decisions([space.scale(label) for label in labels], labels)
+    return table.space, decisions, rewards
 
 
 def rewards_of_formula(path: Path, text: str, decisions: Decisions) -> Array:

@@ -13,11 +13,8 @@ study without strata takes.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,7 +27,7 @@ from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Sample, Strata
 from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale
 from voxpop.privacy import Ledger, Secure
-from voxpop.runtime.frames import is_frame
+from voxpop.runtime.frames import is_frame, number_of
 from voxpop.study.tabular import untabled
 
 FORMS = (
@@ -67,52 +64,29 @@ def read(
 
     If there are strata, answers have the sample that their people are.
     """
-    if strata is None:
-        return _read(problem, plan, told, private, measure)
-    if is_frame(told):
-        told = untabled(problem, plan, told, measure, ["stratum"])
-    if isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
+    if strata is None or is_frame(told):
+        told = untabled(problem, plan, told, measure, () if strata is None else ("stratum",))
+    if strata is not None and isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
         parts = dict[str, Answers | Feedback]()
         for name, part in told.items():
             with said_of(f"stratum {strata.find(name)!r}"):
-                parts[strata.find(name)] = _read(problem, plan, part, private, measure)
+                parts[strata.find(name)] = read(problem, plan, part, private, measure=measure)
         if len(parts) < len(told):
             raise InputError(f"the strata {', '.join(map(repr, told))} are not all different as text; join them first")
         return _joined(strata, parts)
+    names, belongs = tuple[str, ...](), list[str]()
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
-        rest, belongs = _split(told, strata)
-        found = _read(problem, plan, rest, private)
-        assert isinstance(found, Answers)
-        return Answers(found.matrix, found.names, strata.sample([belongs[name] for name in found.names]))
-    names = list(strata.shares)
-    raise InputError(
-        f"the study has the strata {', '.join(names)}, and nothing says who is of which; tell records with the key "
-        f"stratum, or one part for each: {{{', '.join(f'{name!r}: ...' for name in names)}}}"
-    )
-
-
-def _split(records: Sequence[object], strata: Strata) -> tuple[list[dict[Any, Any]], dict[str, str]]:
-    """Return records without their strata, and the stratum of each person."""
-    rest, belongs = list[dict[Any, Any]](), dict[str, str]()
-    for number, record in enumerate(records, start=1):
-        if not isinstance(record, Mapping) or "stratum" not in record:
-            raise InputError(
-                f"record {number} needs the key stratum, one of {', '.join(strata.shares)}; got {record!r}"
-            )
-        with said_of(f"record {number}"):
-            stratum, person = strata.find(record["stratum"]), str(record.get("person"))
-        if belongs.setdefault(person, stratum) != stratum:
-            raise InputError(
-                f"person {person!r} is of stratum {belongs[person]!r} and of {stratum!r}; give one of them"
-            )
-        rest.append({key: value for key, value in record.items() if key != "stratum"})
-    return rest, belongs
-
-
-def _read(problem: Problem, plan: Plan, told: object, private: bool, measure: str = "reward") -> Answers | Feedback:
-    """Return what people of one stratum, or of all, answered, or an average that was computed elsewhere."""
-    told = untabled(problem, plan, told, measure)
-    if isinstance(told, Feedback | Mapping):
+        people, belongs = _by_person(
+            told, strata, lambda record, said: (_asked(problem, plan, record, said), record["average"])
+        )
+        told, names = _rows(problem, plan, people, private), tuple(people)
+    elif strata is not None:
+        known = list(strata.shares)
+        raise InputError(
+            f"the study has the strata {', '.join(known)}, and nothing says who is of which; tell records with the key "
+            f"stratum, or one part for each: {{{', '.join(f'{name!r}: ...' for name in known)}}}"
+        )
+    elif isinstance(told, Feedback | Mapping):
         if private:  # before anything is said of its values
             raise InputError("an aggregate cannot be made private afterwards; tell the answers one by one")
         if isinstance(told, Mapping) and set(told) != {"mean", "count"}:
@@ -121,9 +95,6 @@ def _read(problem: Problem, plan: Plan, told: object, private: bool, measure: st
         feedback.check(plan)
         check_scale(float(np.abs(feedback.mean).max()), problem.grid_step)
         return feedback
-    names: tuple[str, ...] = ()
-    if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
-        told, names = _rows(problem, plan, told, private)
     matrix = _numbers(told, private)
     if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
         raise InputError(f"wave {plan.wave} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}")
@@ -134,7 +105,7 @@ def _read(problem: Problem, plan: Plan, told: object, private: bool, measure: st
             f"feedback must be finite, got {matrix[person, column]} of {who} about "
             f"{problem.decisions[int(plan.arms[column])]!r}; leave out or complete this person"
         )
-    return Answers(matrix, names)
+    return Answers(matrix, names, None if strata is None else strata.sample(belongs))
 
 
 def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers | Feedback:
@@ -170,48 +141,64 @@ def _numbers(values: object, private: bool) -> Array:
     if array.dtype.kind in "biuf":
         return array.astype(float)
     array = np.array(values, dtype=object)  # whole numbers beyond 64 bits are here, and what is missing
-    cells = [_number(value, private) for value in array.ravel().tolist()]
-    if not any(isinstance(value, Real | Decimal) for value in array.ravel().tolist()):
+    cells, numbers = array.ravel().tolist(), list(map(number_of, array.ravel().tolist()))
+    for cell, number in zip(cells, numbers, strict=True):
+        if number is None and not private:
+            raise InputError(f"every answer must be a number, got {cell!r}; leave out or complete this person")
+    if all(number is None for number in numbers):
         raise InputError(f"none of the answers is a number, got {type(values).__name__}; check what holds them")
-    return np.array(cells, dtype=float).reshape(array.shape)
+    return np.array(numbers, dtype=float).reshape(array.shape)
 
 
-def _number(value: Any, private: bool) -> float:
-    if not isinstance(value, Real | Decimal):
-        if private:
-            return math.nan
-        raise InputError(f"every answer must be a number, got {value!r}; leave out or complete this person")
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if operator.gt(value, 0) else -math.inf
+def _by_person(
+    records: Iterable[object],
+    strata: Strata | None,
+    answer: Callable[[Mapping[Any, Any], str], tuple[int, Any]],
+    perhaps: frozenset[str] = frozenset(),
+) -> tuple[dict[str, dict[int, Any]], list[str]]:
+    """Return each person's answers by arm, and the people's strata; refuse records with other keys, or said twice.
 
-
-def _rows(
-    problem: Problem, plan: Plan, records: Iterable[object], private: bool
-) -> tuple[list[list[Any]], tuple[str, ...]]:
-    """Turn records into rows and the people of each; refuse repeated answers and, without privacy, missing ones."""
-    arms, rows = plan.arms.tolist(), dict[str, dict[int, Any]]()
+    `answer` makes the arm and the answer of a record, which it is told how to call.
+    """
+    people, belongs = dict[str, dict[int, Any]](), dict[str, str]()
+    keys, named = {"person", "decision", "average"}, "person, decision and average"
+    if strata is not None:
+        keys, named = keys | {"stratum"}, f"person, decision, average and stratum, one of {', '.join(strata.shares)}"
     for number, record in enumerate(records, start=1):
-        if not isinstance(record, Mapping) or set(record) != {"person", "decision", "average"}:
-            raise InputError(f"record {number} must have the keys person, decision and average, got {record!r}")
-        arm = problem.decisions.find(record["decision"])
-        if arm not in arms:
-            raise InputError(f"record {number} is about {record['decision']!r}, which wave {plan.wave} did not ask")
-        _new_answer(rows, record, arm, record["average"])
-    for person, answers in rows.items():
+        if not isinstance(record, Mapping) or set(record) | perhaps != keys | perhaps:
+            more = f", and perhaps {', '.join(perhaps)}" if perhaps else ""
+            raise InputError(f"record {number} must have the keys {named}{more}; got {record!r}")
+        person, (arm, said) = str(record["person"]), answer(record, f"record {number}")
+        if strata is not None:
+            with said_of(f"record {number}"):
+                stratum = strata.find(record["stratum"])
+            if belongs.setdefault(person, stratum) != stratum:
+                raise InputError(
+                    f"person {person!r} is of stratum {belongs[person]!r} and of {stratum!r}; give one of them"
+                )
+        if arm in people.setdefault(person, {}):
+            about = f"person {record['person']!r} answered twice about {record['decision']!r}"
+            raise InputError(f"{about}; give one average")
+        people[person][arm] = said
+    return people, list(belongs.values())
+
+
+def _asked(problem: Problem, plan: Plan, record: Mapping[Any, Any], said: str) -> int:
+    """Return the arm that a record is about; refuse one that was not asked."""
+    arm = problem.decisions.find(record["decision"])
+    if arm not in plan.arms:
+        raise InputError(f"{said} is about {record['decision']!r}, which wave {plan.wave} did not ask")
+    return arm
+
+
+def _rows(problem: Problem, plan: Plan, people: Mapping[str, Mapping[int, Any]], private: bool) -> list[list[Any]]:
+    """Return a row of answers for each person, with NaN for those that are missing or, without privacy, refuse them."""
+    arms = plan.arms.tolist()
+    for person, answers in people.items():
         missing = [problem.decisions[arm] for arm in arms if arm not in answers]
         if missing and not private:
             raise InputError(f"person {person!r} has no answer about {missing[0]!r}; leave out or complete this person")
-    return [[answers.get(arm, math.nan) for arm in arms] for answers in rows.values()], tuple(rows)
-
-
-def _new_answer(rows: dict[str, dict[int, Any]], record: Mapping[Any, Any], arm: int, answer: Any) -> None:
-    """Add an answer to those of its person; refuse a second one about the same arm."""
-    answered = rows.setdefault(str(record["person"]), {})
-    if arm in answered:
-        raise InputError(f"person {record['person']!r} answered twice about {record['decision']!r}; give one average")
-    answered[arm] = answer
+    return [[answers.get(arm, math.nan) for arm in arms] for answers in people.values()]
 
 
 def too_few(plan: Plan, count: int, ratio: float) -> str:
@@ -271,20 +258,16 @@ def _earlier_average(problem: Problem, told: Mapping[Any, Any], strata: Strata |
 
 
 def _groups(problem: Problem, records: Sequence[Mapping[Any, Any]], strata: Strata | None) -> tuple[Evidence, ...]:
-    belongs: Mapping[str, str] = {}
-    if strata is not None:
-        records, belongs = _split(records, strata)
-    people: dict[str, dict[int, tuple[float, float]]] = {}  # the average and the rounds of each arm
-    for number, record in enumerate(records, start=1):
-        if set(record) | {"rounds"} != {"person", "decision", "average", "rounds"}:
-            raise InputError(f"earlier answers are {FORMS}; record {number} is {record!r}")
-        rounds = require_integer(f"record {number}'s rounds", record.get("rounds", 1), least=1)
-        answer = require_number(f"record {number}'s average", record["average"]), float(rounds)
-        _new_answer(people, record, _find(problem, record["decision"]), answer)
+    def earlier(record: Mapping[Any, Any], said: str) -> tuple[int, tuple[float, float]]:
+        rounds = require_integer(f"{said}'s rounds", record.get("rounds", 1), least=1)
+        average = require_number(f"{said}'s average", record["average"])
+        return _find(problem, record["decision"]), (average, float(rounds))
+
+    people, belongs = _by_person(records, strata, earlier, frozenset({"rounds"}))
     alike: dict[Design, dict[str, list[list[float]]]] = {}  # people by what they tried, then by stratum
-    for person, answered in people.items():
+    for answered, stratum in zip(people.values(), belongs or [""] * len(people), strict=True):
         design = tuple((arm, answered[arm][1]) for arm in sorted(answered))
-        rows = alike.setdefault(design, {}).setdefault(belongs.get(person, ""), [])
+        rows = alike.setdefault(design, {}).setdefault(stratum, [])
         rows.append([answered[arm][0] for arm, _ in design])
     return tuple(_group(problem, design, parts, strata) for design, parts in alike.items())
 

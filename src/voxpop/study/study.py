@@ -22,7 +22,7 @@ from voxpop.model.waves import Answered, End
 from voxpop.policies import DEFAULT, Policy, make_policy
 from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.report.notebook import HasCourse
-from voxpop.runtime.frames import is_frame
+from voxpop.runtime.frames import Table, is_frame
 from voxpop.study import answers
 from voxpop.study.tabular import long_records
 
@@ -387,7 +387,7 @@ class Study(BaseStudy):
             raise InputError("earlier answers must be attached before the first question; begin a new study with them")
         if is_frame(earlier):
             others = ["rounds"] if self.strata is None else ["rounds", "stratum"]
-            earlier = long_records(self.problem, earlier, self.direction.measure, others)
+            earlier = long_records(self.problem, Table.of(earlier), self.direction.measure, others)
         groups = answers.evidence_of(self.problem, earlier, self.strata)
         self._add(Amended(pilot=tuple(map(self.direction.evidence, groups))))
 

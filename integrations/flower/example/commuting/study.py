@@ -6,7 +6,7 @@ from typing import Any
 from voxpop import Problem, SquaredExponential, make_policy
 from voxpop.model.decisions import Float, Space
 from voxpop.privacy import make_privacy
-from voxpop.study.devices import DeviceStudy
+from voxpop_flower.study import DeviceStudy
 
 HOURS = Space({"start": Float(6.0, 10.0)}).grid(17)
 

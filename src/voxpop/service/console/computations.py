@@ -15,7 +15,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -156,14 +156,13 @@ def _calibrated(path: Path, content: bytes, typed: Mapping[str, str]) -> Pilot:
     roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"))
     ranges = Ranges(limits_of("low", ()), limits_of("high", ()), _names(typed, "log"), _names(typed, "integer"))
     towards = Direction.MINIMIZE if typed.get("minimize") else Direction.MAXIMIZE
-    table = read_pilot_table(path, roles=roles, ranges=ranges, measure=towards.measure, content=content)
+    table = read_pilot_table(path, roles=roles, ranges=ranges, direction=towards, content=content)
     horizon = whole(READING["horizon"], typed["horizon"]) if typed.get("horizon") else HORIZON
     require_integer(READING["horizon"], horizon, least=1)
     points = whole(READING["points"], typed["points"]) if typed.get("points") else points_of(table.space)
     require_integer(READING["points"], points, least=2)
-    pilot = replace(table.pilot, direction=towards)
-    found = calibrate(pilot, table.space)
-    open_questions = doubts(found, pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
+    found = calibrate(table.pilot, table.space)
+    open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
     text = write_study(found, table.space, horizon, points, path.stem, {"name": DEFAULT})
     return Pilot(
         path.name,
