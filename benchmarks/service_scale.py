@@ -72,10 +72,10 @@ def milliseconds(call: Callable[[], object], times: int = 50) -> float:
 
 def draw(coordinator: Coordinator, study: str) -> tuple[float, list[float]]:
     """Draw the people of the wave; return the seconds it took, and those of every registration meanwhile."""
-    while coordinator.status(study)["stage"] != "open" or not coordinator.decision(study)["rounds"]:
+    while coordinator.status(study).stage != "open" or not coordinator.decision(study).rounds:
         coordinator.step(study)
-    while (now := coordinator.decision(study))["rounds"]:
-        coordinator.play(study, now["wave"], new_key(), now["rounds"])
+    while (now := coordinator.decision(study)).rounds:
+        coordinator.play(study, now.wave, new_key(), now.rounds)
     done, waits = Flag(), list[float]()
 
     def others() -> None:

@@ -138,7 +138,7 @@ def test_a_browser_left_open_over_night_must_sign_in_again(
     expect(ada.notice).to_contain_text("You are no longer signed in")
     ada.press("Pause")
     expect(ada.page.get_by_role("status")).to_contain_text("Your session has ended")
-    assert it.coordinator.status("tea")["life"] == "running"
+    assert it.coordinator.status("tea").life == "running"
     ada.page.get_by_label("Your key").fill(ADA)
     ada.press("Sign in")
     ada.page.wait_for_url(url + "/")
@@ -186,7 +186,7 @@ def test_a_revoked_key_stops_working_at_once(ada: Visit, place: Place) -> None:
     operators.revoke_key(it.coordinator.database, "ada", it.clock(), last=True)
     ada.press("Pause")
     expect(ada.page.get_by_role("status")).to_contain_text("its key was revoked")
-    assert it.coordinator.status("tea")["life"] == "running"
+    assert it.coordinator.status("tea").life == "running"
     ada.page.get_by_label("Your key").fill(ADA)
     ada.press("Sign in")
     expect(ada.notice).to_contain_text("This key was revoked")

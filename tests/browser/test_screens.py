@@ -116,7 +116,7 @@ def test_signing_in_and_pausing_need_no_mouse(browser: Browser, place: tuple[Tow
             tab_to(page, button)
             keyboard.press("Enter")
             expect(page.locator(".badge").first).to_have_text(state)
-            assert it.coordinator.status("espresso")["life"] == life
+            assert it.coordinator.status("espresso").life == life
 
 
 def test_a_viewer_sees_one_study_and_no_buttons(browser: Browser, place: tuple[Town, str]) -> None:

@@ -23,6 +23,7 @@ from voxpop.privacy import Simulated
 from voxpop.service.console.computations import Pilot, calibrated
 from voxpop.service.console.new_study import plan_of
 from voxpop.service.keys import new_key
+from voxpop.service.refusals import accepted
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
@@ -132,16 +133,16 @@ class Town:
     def play(self, study: str) -> None:
         """Play the open wave, and invite people."""
         self.settle(study)
-        while (now := self.coordinator.decision(study))["rounds"]:
+        while (now := self.coordinator.decision(study)).rounds:
             self.clock.now += MINUTE
-            played = f"{now['wave']}-{now['index']}-{now['rounds']}"
-            self.coordinator.play(study, now["wave"], played, now["rounds"])
+            played = f"{now.wave}-{now.index}-{now.rounds}"
+            self.coordinator.play(study, now.wave, played, now.rounds)
         self.settle(study)
 
     def answer(self, study: str, most: int | None = None) -> int:
         """Let the people who are invited answer, or some of them; return how many did."""
         context, keys = self.coordinator.context, self.keys[study]
-        told = [json.loads(str(text)) for text in participants.check_in(context, [(study, key) for key in keys])]
+        told = [json.loads(accepted(text)) for text in participants.check_in(context, [(study, key) for key in keys])]
         invited = [each for each in told if each["invited"]][:most]
         labels = list(self.coordinator.snapshots.current(study).problem.decisions)
         reports = [self._report(study, labels, each) for each in invited]
@@ -164,7 +165,7 @@ class Town:
         """Play whole waves until there are so many, or the study is finished."""
         for _ in range(most):
             self.play(study)
-            if self.coordinator.status(study)["stage"] == "finished" or not self.answer(study):
+            if self.coordinator.status(study).stage == "finished" or not self.answer(study):
                 return
 
 

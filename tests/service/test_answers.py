@@ -93,7 +93,7 @@ def test_no_answer_mixes_two_waves(site: Site, monkeypatch: pytest.MonkeyPatch) 
         }
 
     site.step()
-    assert site.coordinator.status(STUDY)["wave"] == 2
+    assert site.coordinator.status(STUDY).wave == 2
     monkeypatch.setattr(participants, "_studies", early)
     monkeypatch.setattr(snapshots, "at", overtaken)
     with site.coordinator.database.write() as connection:  # as it was when the row was read

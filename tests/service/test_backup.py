@@ -98,7 +98,7 @@ def test_a_study_goes_on_from_a_backup_in_either_kind_of_database(address: str, 
             assert len(plans[0]) == 2
             assert plans[0][0] == plans[1][0]
             twin.run()
-            assert twin.status["stage"] == "finished"
+            assert twin.status.stage == "finished"
 
 
 def test_a_backup_during_uploads_holds_a_report_for_every_receipt(address: str, tmp_path: Path) -> None:

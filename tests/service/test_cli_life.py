@@ -108,7 +108,7 @@ def test_the_list_says_where_each_study_is(site: Site, voxpop: Command, tmp_path
     voxpop("study", "end", old, "--yes")
     voxpop("study", "archive", old)
     site.step()
-    people = site.coordinator.status("tea")["people"]
+    people = site.coordinator.status("tea").people
     assert [line.split("  ") for line in re.sub("  +", "  ", voxpop("study", "list").out).splitlines()] == [
         ["study", "state", "wave", "registered", "answered"],
         ["coffee", "draft", "0"],

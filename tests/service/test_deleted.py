@@ -41,7 +41,7 @@ def it(tmp_path: Path, record: ReleaseRecord) -> Iterator[World]:
         it.answer_all()
         write_backup(it.coordinator.database, "coordinator", tmp_path / "backup")
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
         yield it
 
 

@@ -259,8 +259,8 @@ def test_nobody_takes_part_more_often_than_allowed(address: str) -> None:
         it.settle()
         spent = {KEYS.index(key) for key, waves in it.asked.items() if len(waves) == 2}
         assert spent
-        assert it.status["stage"] == "open"  # it waits for people who may be asked
-        more = KEYS[4 : it.status["people"] + len(spent)]
+        assert it.status.stage == "open"  # it waits for people who may be asked
+        more = KEYS[4 : it.status.people + len(spent)]
         for key in more:
             assert it.coordinator.register(STUDY, key)
         it.keys += more

@@ -78,7 +78,7 @@ def test_a_step_that_another_coordinator_took_is_not_taken_again(
         assert late.step(STUDY)
         kinds = [event.kind for event in it.coordinator.log(STUDY)]
         assert kinds.count(Kind.CLOSED) == 1
-        assert late.status(STUDY)["stage"] == it.status["stage"] == "closed"
+        assert late.status(STUDY).stage == it.status.stage == "closed"
         late.database.close()
 
 

@@ -112,14 +112,14 @@ def test_a_study_of_a_trust_model_is_brought_to_its_end(here: Served) -> None:
     assert "tastes of 13 devices: around a truth drawn from the study's assumptions, as it has no pilot" in done.out
     assert "13 devices made 12 reports" in done.out
     status = here.coordinator.status("tea")
-    assert (status["stage"], status["registered"]) == ("finished", 13)
+    assert (status.stage, status.registered) == ("finished", 13)
 
 
 def test_a_study_file_is_enough_where_a_clock_plays(here: Served) -> None:
     path = here.create("[service]\nrounds_per_second = 1000\n", enrolment="a-secret-word")
     done = here.fleet(path, "--devices", 12, "--enrolment-code", "a-secret-word", key=False)
     assert (done.code, done.err) == (0, "")
-    assert here.coordinator.status("tea")["stage"] == "finished"
+    assert here.coordinator.status("tea").stage == "finished"
     again = here.fleet(path, "--enrolment-code", "a-secret-word", key=False)
     assert again.code == 0  # it is over, and nothing is left to do
     assert "made 0 reports" in again.out
@@ -152,7 +152,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(here: Served, given: list[objec
     done = here.fleet("tea", *given)
     assert done.code == 2
     assert sentence in done.err
-    assert here.coordinator.status("tea")["answered"] == 0
+    assert here.coordinator.status("tea").answered == 0
 
 
 def test_what_a_study_waits_for_is_shown(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, send
 from voxpop.service.stores import schema
 from voxpop.service.stores.schema import reports, tokens
+from voxpop.service.study.invitations import Funnel
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
@@ -77,7 +78,7 @@ def test_the_shuffler_deletes_the_report_of_one_who_withdraws_and_somebody_else_
     it.settle()
     assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
     status = it.status
-    assert (status["registered"], status["never_asked"], status["withdrawn"]) == (29, 17, 1)
+    assert (status.registered, status.never_asked, status.withdrawn) == (29, 17, 1)
     assert len([key for key in it.asked if it.asked[key] == [1]]) == 13  # the leaver's report was counted, and deleted
 
 
@@ -120,14 +121,14 @@ def test_a_report_in_a_whole_batch_is_part_of_the_release_and_the_person_is_forg
     it.coordinator.withdraw(STUDY, leaver)
     it.settle()  # the shuffler says that it is too late
     assert of_key(it, leaver).withdrawn
-    assert it.status["never_asked"] == 29
+    assert it.status.never_asked == 29
     it.forward()
     it.settle()
     assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
     left = of_key(it, leaver)
     assert (left.participations, left.withdrawn) == (1, True)
     assert left.id not in {row.person for row in rows(it.coordinator, schema.invitations)}
-    assert (it.status["registered"], it.status["never_asked"]) == (29, 18)
+    assert (it.status.registered, it.status.never_asked) == (29, 18)
 
 
 def test_one_who_withdraws_without_an_answer_from_a_whole_batch_is_forgotten(pair: tuple[World, Shuffler]) -> None:
@@ -145,7 +146,7 @@ def test_one_who_withdraws_without_an_answer_from_a_whole_batch_is_forgotten(pai
     it.forward()
     it.settle()
     assert of_key(it, silent) is None
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
 
 
 def test_one_who_withdraws_while_their_overdue_token_is_told_is_forgotten(
@@ -171,10 +172,10 @@ def test_one_who_withdraws_while_their_overdue_token_is_told_is_forgotten(
     assert of_key(it, silent) is None
     it.keys.remove(silent)
     it.settle()
-    assert it.status["funnel"]["lapsed"] == 1
+    assert it.status.funnel.lapsed == 1
     it.answer_all()
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
 
 
 def test_a_paused_study_has_the_shuffler_forget_all_the_same(pair: tuple[World, Shuffler]) -> None:
@@ -189,7 +190,7 @@ def test_a_paused_study_has_the_shuffler_forget_all_the_same(pair: tuple[World, 
     assert rows(shuffler, reports) == []
     assert of_key(it, leaver) is None
     assert not it.coordinator.step(STUDY)
-    assert it.status["funnel"]["asked"] == 12  # nobody is asked while it is paused
+    assert it.status.funnel.asked == 12  # nobody is asked while it is paused
 
 
 def test_ending_a_study_has_the_shuffler_delete_its_batch(pair: tuple[World, Shuffler]) -> None:
@@ -296,11 +297,11 @@ def test_what_the_shuffler_ended_is_ended_although_a_pause_began_meanwhile(
     with monkeypatch.context() as patched:
         patched.setattr(shuffler, "announce", slow)
         it.coordinator.step(STUDY)
-    assert it.status["life"] == "paused"
+    assert it.status.life == "paused"
     assert it.invitation(late[0]) is None
-    assert it.status["funnel"] == {"asked": 12, "answered": 11, "lapsed": 1, "refused": 0}
+    assert it.status.funnel == Funnel(12, 11, 1, 0)
     it.coordinator.change(STUDY, Wanted.RUNNING)
     it.settle()
     it.answer_all()
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2

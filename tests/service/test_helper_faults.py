@@ -85,7 +85,7 @@ def test_people_whose_shares_the_helper_lost_are_replaced(address: str, tmp_path
         it.coordinator.step(STUDY)
         assert not [half for half in gone if half in b"".join(one.read_bytes() for one in tmp_path.glob("coord*"))]
         it.settle()
-        assert it.status["answered"] == 9
+        assert it.status.answered == 9
         fresh = dict(it.invited())
         assert len(fresh) == 3
         assert set(fresh).isdisjoint(it.asked)
@@ -135,7 +135,7 @@ def test_two_helpers_that_claim_one_batch_count_nobody_twice(tmp_path: Path) -> 
         it.shuffler = first
         it.reports[1] = it.reports[1][::2]
         it.settle()
-        assert it.status["answered"] == 6
+        assert it.status.answered == 6
         it.answer_all()
         it.settle()
         require_counted(it)
@@ -206,7 +206,7 @@ def test_a_coordinator_killed_between_any_two_statements(tmp_path: Path, monkeyp
                 died += 1
             patch.undo()
             another(it, database)
-            wave, sealed = it.status["wave"], not rows(it.shuffler.database, reports)[0]
+            wave, sealed = it.status.wave, not rows(it.shuffler.database, reports)[0]
             if wave == 1:
                 gone = next(iter(it.asked))
                 participants.withdraw(it.coordinator.context, STUDY, gone)
@@ -274,7 +274,7 @@ def test_whatever_happens_both_count_the_same_people(seed: int, tmp_path: Path) 
         for noisy in (it.coordinator.context, it.shuffler):
             noisy.note = lambda kind, **values: notes.append(f"{kind} {values}")
         for _ in range(400):
-            if it.status["wave"] > 1:
+            if it.status.wave > 1:
                 break
             for key, invitation in list(it.invited()):
                 fate, token = rng.random(), invitation["token"]

@@ -101,7 +101,7 @@ def lying(it: World, by: int) -> None:
 
 def require_void(it: World, spent: int) -> None:
     """See that a batch is void: nothing was released or is left, and its people are spent."""
-    assert it.status["wave"] == 1
+    assert it.status.wave == 1
     assert [event.kind for event in it.coordinator.log(STUDY)] == [Kind.CREATED, Kind.OPENED]
     assert it.shuffler is not None
     assert rows(it.coordinator.database, inbox, totals, receipts) + rows(it.shuffler.database, reports) == [0] * 4
@@ -175,7 +175,7 @@ def test_a_void_batch_waits_for_people_who_have_not_answered(tmp_path: Path) -> 
         it.coordinator.step(STUDY)
         require_void(it, 1)
         replace_all(it)
-        assert (it.status["answered"], it.status["short"]) == (8, 4)
+        assert (it.status.answered, it.status.short) == (8, 4)
         it.register(4)
         it.settle()
         it.play_all()  # for those who are new
@@ -211,7 +211,7 @@ def test_what_a_helper_says_of_people_who_did_not_withdraw_is_not_heeded(tmp_pat
         it.reports[1].pop(0)
         it.keys.remove(gone)
         it.settle()
-        assert it.status["answered"] == 9
+        assert it.status.answered == 9
         assert {key for key, _ in it.invited()} >= {key for key, _ in everybody[-2:]}
         it.coordinator.context.shuffler = DirectShuffler(it.shuffler)
         it.settle()

@@ -72,7 +72,7 @@ def test_only_the_total_of_the_whole_batch_is_taken(tmp_path: Path) -> None:
             with pytest.raises(Refusal) as refusal:
                 it.coordinator.take_total(batch, body)
             assert refusal.value.status in (410, 422)
-            assert it.status["stage"] == "collecting"
+            assert it.status.stage == "collecting"
 
         fuzz(attack, change(), 150)
         assert it.coordinator.take_total(batch, total) is True

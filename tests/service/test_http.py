@@ -89,7 +89,7 @@ class Site:
 
     @property
     def answered(self) -> int:
-        return int(self.coordinator.status(STUDY)["answered"])
+        return int(self.coordinator.status(STUDY).answered)
 
 
 @pytest.fixture

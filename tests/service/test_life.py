@@ -30,7 +30,7 @@ def collecting(it: World) -> None:
     it.settle()
     it.play_all()
     it.settle()
-    assert it.status["stage"] == "collecting"
+    assert it.status.stage == "collecting"
 
 
 def actions(it: World) -> list[str]:
@@ -58,7 +58,7 @@ def test_a_draft_is_seen_by_nobody_and_can_be_changed_until_it_is_started(addres
         coordinator = it.coordinator
         assert coordinator.create("cocoa", PRIVATE, draft=True, actor="ann")
         assert not coordinator.step("cocoa")
-        assert coordinator.status("cocoa")["life"] == "draft"
+        assert coordinator.status("cocoa").life == "draft"
         for refused in (
             register(coordinator.context, [Newcomer("cocoa", "k" * 40)])[0],
             check_in(coordinator.context, [("cocoa", "k" * 40)])[0],
@@ -88,22 +88,22 @@ def test_two_operators_who_press_the_same_button_both_succeed(address: str) -> N
 def test_a_paused_study_plays_asks_and_releases_nothing_and_still_takes_reports(address: str) -> None:
     with world(address, PRIVATE, people=20) as it:
         it.settle()
-        assert it.coordinator.decision(STUDY)["rounds"] > 0
+        assert it.coordinator.decision(STUDY).rounds > 0
         it.coordinator.change(STUDY, Wanted.PAUSED)
-        assert it.coordinator.decision(STUDY)["rounds"] == 0
+        assert it.coordinator.decision(STUDY).rounds == 0
         with pytest.raises(Refusal, match="is paused; its rounds are not counted"):
             it.coordinator.play(STUDY, 1, "now", 1)
-        assert any(sentence.startswith("Paused") for sentence in it.status["says"])
+        assert any(sentence.startswith("Paused") for sentence in it.status.says)
         it.coordinator.change(STUDY, Wanted.RUNNING)
         collecting(it)
         it.coordinator.change(STUDY, Wanted.PAUSED)
         it.answer_all()
         assert STUDY not in it.coordinator.unfinished()
         assert not it.coordinator.step(STUDY)
-        assert (it.status["stage"], it.status["answered"]) == ("collecting", 12)
+        assert (it.status.stage, it.status.answered) == ("collecting", 12)
         it.coordinator.change(STUDY, Wanted.RUNNING)
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
         assert actions(it) == ["created", "paused", "resumed", "paused", "resumed"]
 
 
@@ -128,14 +128,14 @@ def test_the_clock_of_the_rounds_stands_still_during_a_pause(address: str) -> No
             it.answer_all()
         it.settle()
         it.clock.now += 20.0
-        before = it.status["played"]
-        assert 0 < before < it.status["rounds"]
+        before = it.status.played
+        assert 0 < before < it.status.rounds
         it.coordinator.change(STUDY, Wanted.PAUSED)
         it.clock.now += 10_000.0
-        assert it.status["played"] == before
+        assert it.status.played == before
         it.coordinator.change(STUDY, Wanted.RUNNING)
         it.settle()
-        assert it.status["played"] == before
+        assert it.status.played == before
 
 
 @pytest.mark.parametrize("model", ["central", "local", "shuffle", "aggregate"])
@@ -151,11 +151,11 @@ def test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_w
             collecting(it)
             key, invitation = next(iter(it.invited()))
             assert it.answer(key, invitation) is True
-            best = it.status["best"]
+            best = it.status.best
             assert it.coordinator.change(STUDY, Wanted.ENDED, "ann")
             assert not it.coordinator.change(STUDY, Wanted.ENDED, "ben")
             status = it.status
-            assert (status["stage"], status["best"], status["reason"]) == ("finished", best, "an operator ended it")
+            assert (status.stage, status.best, status.reason) == ("finished", best, "an operator ended it")
             assert json.loads(it.coordinator.checkin(STUDY, key))["status"] == "finished"
             for table in ("inbox", "plays", "totals"):
                 assert table not in rows_about(it, STUDY)
@@ -232,15 +232,15 @@ def test_a_step_that_began_before_a_pause_changes_nothing_after_it(
                 it.coordinator.change(STUDY, Wanted.PAUSED)
                 return found
 
-            before = it.status["wave"], it.status["stage"], it.status["invited"]
+            before = it.status.wave, it.status.stage, it.status.invited
             monkeypatch.setattr(steps, "_look", look_and_wait)
             it.coordinator.step(STUDY)
-            assert (it.status["wave"], it.status["stage"], it.status["invited"]) == before
+            assert (it.status.wave, it.status.stage, it.status.invited) == before
             monkeypatch.setattr(steps, "_look", look)
             it.coordinator.change(STUDY, Wanted.RUNNING)
             it.coordinator.step(STUDY)
-        assert it.status["wave"] == 1
-        assert it.status["stage"] == "closed"
+        assert it.status.wave == 1
+        assert it.status.stage == "closed"
 
 
 def test_who_registers_while_a_study_is_deleted_hears_that_there_is_none(new_postgres: Callable[[], str]) -> None:

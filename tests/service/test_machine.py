@@ -54,7 +54,7 @@ class Waves(RuleBasedStateMachine):
 
     @rule(people=st.integers(1, 4))
     def somebody_registers(self, people: int) -> None:
-        if self.it.status["stage"] != "finished":
+        if self.it.status.stage != "finished":
             self.it.register(people)
 
     @rule()
@@ -71,8 +71,8 @@ class Waves(RuleBasedStateMachine):
     def rounds_are_played(self, rounds: int, key: str) -> None:
         before = self.it.status
         with suppress(Refusal):
-            done = self.it.coordinator.play(STUDY, max(1, before["wave"]), key + str(before["wave"]), rounds)
-            assert done["played"] == before["played"] + done["counted"]
+            done = self.it.coordinator.play(STUDY, max(1, before.wave), key + str(before.wave), rounds)
+            assert done.played == before.played + done.counted
 
     @rule(seconds=st.sampled_from([1.0, 60.0, 101.0, 1e8, -1e6]))
     def time_passes(self, seconds: float) -> None:
@@ -94,8 +94,8 @@ class Waves(RuleBasedStateMachine):
         report = np.full((1, len(invitation["wave"]["arms"])), value)
         verdict = self.it.upload(invitation, report)
         if verdict is True:
-            assert wave == self.it.status["wave"]
-            assert self.it.status["stage"] == "collecting"
+            assert wave == self.it.status.wave
+            assert self.it.status.stage == "collecting"
             assert not self.it.asked[key], "counted twice"
             self.it.asked[key].append(wave)
             self.counted[wave] = self.counted.get(wave, 0) + 1

@@ -82,7 +82,7 @@ def test_the_gauges_follow_a_study(address: str, monkeypatch: pytest.MonkeyPatch
             return samples(metrics.text(ME).decode())
 
         it.settle()
-        needed = it.status["people"]
+        needed = it.status.people
         found = look()
         assert (found["people_needed"], found["people_missing"], found["registered"]) == (needed, needed - 3, 3)
         assert (found["wave"], found["budget_spent_ratio"], found["model_warning"]) == (1, 0, 0)

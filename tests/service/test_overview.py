@@ -46,14 +46,14 @@ def test_a_glance_agrees_with_the_status_at_every_stage(here: World) -> None:
         (glance,) = look(here.coordinator.context)
         status = here.status
         assert glance.summary is not None
-        assert (glance.stage, glance.wave, glance.registered) == (status["stage"], status["wave"], 40)
-        assert glance.never_asked == status["never_asked"]
-        assert glance.funnel.answered == status["answered"]
-        assert glance.summary.people == status["people"]
-        assert glance.summary.rounds == status["rounds"]
-        assert glance.summary.best == describe(status["best"]["decision"])
-        assert glance.summary.certified == status["best"]["certified"]
-        assert glance.summary.answered is (status["wave"] > 1)
+        assert (glance.stage, glance.wave, glance.registered) == (status.stage, status.wave, 40)
+        assert glance.never_asked == status.never_asked
+        assert glance.funnel.answered == status.answered
+        assert glance.summary.people == status.people
+        assert glance.summary.rounds == status.rounds
+        assert glance.summary.best == describe(status.best.decision)
+        assert glance.summary.certified == status.best.certified
+        assert glance.summary.answered is (status.wave > 1)
         assert glance.stage == "collecting"
         assert glance.closes_at == here.clock() + 86_400.0
         here.answer_all()

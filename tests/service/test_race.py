@@ -43,7 +43,7 @@ def test_a_wave_closes_once_and_its_noise_is_released_once(new_postgres: Callabl
                 together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
             it.play_all()
             together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
-            assert it.status["invited"] == 12
+            assert it.status.invited == 12
             it.answer_all()
             together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
         it.settle()
@@ -76,7 +76,7 @@ def test_one_token_at_two_coordinators_counts_once(new_postgres: Callable[[], st
             assert sum(verdict is True for verdict in verdicts) == 1
             assert sum(verdict is False for verdict in verdicts) == 1
             assert [v.status for v in verdicts if not isinstance(v, bool)] == [409, 409]  # type: ignore[attr-defined]
-        assert it.status["answered"] == 12
+        assert it.status.answered == 12
         for other in others:
             other.database.close()
 
@@ -87,7 +87,7 @@ def test_one_key_registers_once(new_postgres: Callable[[], str]) -> None:
         others = [Coordinator(open_store(address, "coordinator"), SECRET, noise=Secure()) for _ in range(RACERS)]
         key = new_key()
         together([lambda o=o: o.register(STUDY, key) for o in others])  # type: ignore[misc]
-        assert it.status["registered"] == 1
+        assert it.status.registered == 1
         for other in others:
             other.database.close()
 

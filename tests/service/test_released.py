@@ -131,7 +131,7 @@ def test_a_database_that_is_replaced_while_a_coordinator_runs_closes_no_wave(tmp
         it.settle()
         assert closed(it) == 1
         assert noted == [("restored", f"wave 2 of study '{STUDY}'")]
-        assert any("restore the newer database" in sentence for sentence in it.status["says"])
+        assert any("restore the newer database" in sentence for sentence in it.status.says)
 
 
 class Killed(BaseException):

@@ -78,7 +78,7 @@ def test_no_shows_are_replaced(pair: tuple[World, Shuffler]) -> None:
     assert late.status == 410
     it.answer_all()
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
 
 
 def test_announcing_again_changes_nothing(pair: tuple[World, Shuffler]) -> None:

@@ -25,7 +25,7 @@ from voxpop.service.study import log
 from voxpop.service.study.collecting import askable
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
-from voxpop.service.study.invitations import Invitations
+from voxpop.service.study.invitations import Funnel, Invitations
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer, forget_again, register
 from voxpop.service.study.released import ReleaseRecord
@@ -52,9 +52,9 @@ def person(it: World, key: str) -> Any:
 def numbers(it: World) -> tuple[int, int, int]:
     """Return the counts of people, after comparing them with the people."""
     status, people = it.status, [row for row in rows(it, schema.people) if not row.withdrawn]
-    assert status["registered"] == len(people)
-    assert status["never_asked"] == sum(row.participations == 0 for row in people)
-    return status["registered"], status["never_asked"], status["withdrawn"]
+    assert status.registered == len(people)
+    assert status.never_asked == sum(row.participations == 0 for row in people)
+    return status.registered, status.never_asked, status.withdrawn
 
 
 def leave(it: World, *keys: str) -> None:
@@ -80,11 +80,11 @@ def test_a_report_that_waits_is_deleted_and_somebody_else_is_asked(address: str)
         assert (len(rows(it, schema.inbox)), len(rows(it, schema.receipts)), len(rows(it, schema.invitations))) == (
             11,
         ) * 3
-        assert (it.status["answered"], it.status["invited"]) == (11, 0)
-        assert it.status["funnel"] == {"asked": 12, "answered": 11, "lapsed": 1, "refused": 0}
+        assert (it.status.answered, it.status.invited) == (11, 0)
+        assert it.status.funnel == Funnel(12, 11, 1, 0)
         assert numbers(it) == (19, 19, 1)
         it.settle()
-        assert it.status["wave"] == 1  # the eleven are not released without a twelfth
+        assert it.status.wave == 1  # the eleven are not released without a twelfth
         ((newcomer, _),) = it.invited()
         assert newcomer not in invited
         it.answer_all()
@@ -147,7 +147,7 @@ def test_one_who_withdrew_is_never_asked_again_where_people_may_take_part_again(
         collecting(it)
         assert set(dict(it.invited())) == set(it.keys[1:])
         assert person(it, leaver).id not in {row.person for row in rows(it, schema.invitations)}
-        assert it.status["short"] == 1  # and not the one who left
+        assert it.status.short == 1  # and not the one who left
         assert numbers(it) == (11, 0, 1)
 
 
@@ -156,7 +156,7 @@ def test_rounds_do_not_begin_for_people_who_have_left(address: str) -> None:
         collecting(it)
         it.answer_all()
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
         it.coordinator.withdraw(STUDY, it.keys[0])
         with it.coordinator.database.read() as connection:
             assert askable(connection, STUDY, it.coordinator.snapshots.current(STUDY)) == 11
@@ -225,7 +225,7 @@ def test_those_who_withdraw_at_any_stage_are_counted_right(address: str) -> None
         it.coordinator.change(STUDY, Wanted.RUNNING)
         assert numbers(it) == (56, 56, 4)
         it.settle()
-        assert it.status["funnel"] == {"asked": 14, "answered": 0, "lapsed": 2, "refused": 0}
+        assert it.status.funnel == Funnel(14, 0, 2, 0)
         late = it.upload(invited[silent], np.array([[0.5]]))
         assert isinstance(late, Refusal)
         assert late.status == 401
@@ -260,7 +260,7 @@ def test_people_who_answer_and_leave_at_the_same_moment_are_counted_or_forgotten
         it.keys = [key for key in it.keys if key not in leavers]
         it.settle()
         assert numbers(it) == (54, 54, 6)
-        assert it.status["answered"] == len(rows(it, schema.inbox)) == 6
+        assert it.status.answered == len(rows(it, schema.inbox)) == 6
         for _, invitation in list(it.invited()):
             assert it.upload(invitation, np.array([[0.5]])) is True
         it.settle()
@@ -366,9 +366,9 @@ def test_a_withdrawal_over_http_needs_the_participant_s_own_key(tmp_path: Path) 
         for _ in range(2):
             answer = site.client.delete(place, headers=as_(site.people[0]))
             assert (answer.status_code, answer.json()) == (200, {"status": "withdrawn"})
-        assert site.coordinator.status(STUDY)["withdrawn"] == 1
+        assert site.coordinator.status(STUDY).withdrawn == 1
         assert site.client.delete("/v2/studies/cocoa/participant", headers=as_(site.people[1])).status_code == 404
-        assert site.coordinator.status(STUDY)["registered"] == 19
+        assert site.coordinator.status(STUDY).registered == 19
 
 
 def test_invented_keys_do_not_hold_the_study_up(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from voxpop.policies import Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import new_key
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.stores.migrate import open_store
@@ -29,6 +29,7 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.participants import Newcomer
+from voxpop.service.study.status import Status
 from voxpop.simulation.people import GPPeople
 
 SECRET = b"s" * 32
@@ -113,7 +114,7 @@ class World:
         self.keys += new
 
     @property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         return self.coordinator.status(STUDY)
 
     def settle(self) -> None:
@@ -125,12 +126,12 @@ class World:
 
     def play_all(self) -> None:
         """Play the whole wave."""
-        while self.status["stage"] in ("open", "playing"):
+        while self.status.stage in ("open", "playing"):
             now = self.coordinator.decision(STUDY)
-            if not now["rounds"]:
+            if not now.rounds:
                 return
             self.plays += 1
-            self.coordinator.play(STUDY, now["wave"], f"play-{self.plays}", now["rounds"])
+            self.coordinator.play(STUDY, now.wave, f"play-{self.plays}", now.rounds)
 
     def invitation(self, key: str) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(self.coordinator.checkin(STUDY, key))
@@ -139,7 +140,7 @@ class World:
     def invited(self) -> Iterator[tuple[str, dict[str, Any]]]:
         told = participants.check_in(self.coordinator.context, [(STUDY, key) for key in self.keys])
         for key, text in zip(self.keys, told, strict=True):
-            found = json.loads(str(text))
+            found = json.loads(accepted(text))
             if found["invited"]:
                 yield key, found
 
@@ -210,13 +211,13 @@ class World:
         before = None
         for _ in range(200):
             self.settle()
-            if self.status["stage"] == "finished":
+            if self.status.stage == "finished":
                 return
             self.play_all()
             self.settle()
             self.answer_all()
             now = self.status, self.plays, {wave: len(rows) for wave, rows in self.reports.items()}
-            if self.status["short"] or now == before:  # the clock stands still, so nothing will happen any more
+            if self.status.short or now == before:  # the clock stands still, so nothing will happen any more
                 break
             before = now
         raise AssertionError(f"the study does not end: {self.status}")

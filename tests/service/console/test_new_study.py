@@ -251,13 +251,13 @@ def test_a_study_is_saved_as_the_command_line_would_and_started_later(
 ) -> None:
     answer = sent(operator, "/new/study", then="draft", enrolment="come-in-please")
     assert (answer.status_code, answer.headers["location"]) == (303, "/studies/milk-tea")
-    assert desk.coordinator.status("milk-tea")["life"] == "draft"
+    assert desk.coordinator.status("milk-tea").life == "draft"
     file = tmp_path / "tea.toml"
     file.write_text(FILE)
     stored = desk.coordinator.log("milk-tea")[0].body
     assert stored == read_definition(file)[1].encode()
     assert operator.send("/studies/milk-tea/life", wanted="running").status_code == 303
-    assert desk.coordinator.status("milk-tea")["life"] == "running"
+    assert desk.coordinator.status("milk-tea").life == "running"
     trail = [(entry.actor, entry.action) for entry in audit.trail(desk.coordinator.database, "milk-tea")]
     assert trail == [("me", "started"), ("me", "created")]
     with pytest.raises(Exception, match="enrolment"):

@@ -30,7 +30,7 @@ def deeds(desk: Desk, study: str = STUDY) -> list[tuple[str, str]]:
 
 def life(desk: Desk, study: str = STUDY) -> tuple[str, str]:
     status = desk.coordinator.status(study)
-    return status["life"], status["stage"]
+    return status.life, status.stage
 
 
 def test_the_page_has_every_section_to_link_to(operator: Browser) -> None:

@@ -168,7 +168,7 @@ def test_the_open_wave_says_who_is_missing_and_until_when(address: str) -> None:
         view = study_view(it.coordinator, STUDY)
         planned = view.wave
         assert planned is not None
-        assert (view.status["funnel"]["asked"], planned.until) == (0, None)
+        assert (view.status.funnel.asked, planned.until) == (0, None)
         assert planned.waits_for == "People are invited as soon as its rounds are played."
         it.play_all()
         it.settle()
@@ -176,23 +176,23 @@ def test_the_open_wave_says_who_is_missing_and_until_when(address: str) -> None:
         it.answer(*invited[0])
         found = study_view(it.coordinator, STUDY)
         assert found.wave is not None
-        assert (found.status["funnel"]["asked"], found.wave.missing) == (len(invited), len(invited) - 1)
+        assert (found.status.funnel.asked, found.wave.missing) == (len(invited), len(invited) - 1)
         assert found.wave.until == it.clock.now + 600.0
         assert found.sentence == f"People are asked: 1 of {len(invited)} have answered in wave 1."
         it.clock.now += 601.0
         it.settle()
-        assert study_view(it.coordinator, STUDY).status["funnel"]["lapsed"] == len(invited) - 1
+        assert study_view(it.coordinator, STUDY).status.funnel.lapsed == len(invited) - 1
 
 
 def test_a_study_that_waits_for_people_says_so(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), definition(), people=1) as it:
         it.settle()
         view = study_view(it.coordinator, STUDY)
-        assert (view.status["state"], view.sentence) == (State.WAITING, "It goes on when more people have registered.")
+        assert (view.status.state, view.sentence) == (State.WAITING, "It goes on when more people have registered.")
         assert view.wave is not None
         assert view.wave.waits_for == "More people must register first; then its rounds are played."
         it.coordinator.change(STUDY, Wanted.PAUSED, "ada")
-        assert study_view(it.coordinator, STUDY).status["state"] == State.PAUSED
+        assert study_view(it.coordinator, STUDY).status.state == State.PAUSED
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_the_buttons_are_what_can_be_done(
         for wish in wishes:
             it.coordinator.change(STUDY, wish, "ada")
         view = study_view(it.coordinator, STUDY)
-    assert (view.status["state"], [button.label for button in view.buttons]) == (state, labels)
+    assert (view.status.state, [button.label for button in view.buttons]) == (state, labels)
     assert [bool(button.warning) for button in view.buttons] == [label in ("End now", "Delete") for label in labels]
 
 

@@ -7,7 +7,7 @@ then how far it is, everything that it rests on, and the buttons.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,7 +39,7 @@ from voxpop.service.study.log import Snapshot
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.stages import UNRELEASED, Cause, Hold, Life, Lost, Stage, State
-from voxpop.service.study.status import said_of
+from voxpop.service.study.status import Status, said_of
 from voxpop.service.study.steps import LEAST_JUMP
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
@@ -247,7 +247,7 @@ class StudyView:
     """One study, as its page shows it."""
 
     study: str
-    status: Mapping[str, Any]  # as the API tells it
+    status: Status  # as the API tells it
     sentence: str  # where it is
     buttons: tuple[Button, ...]
     findings: Findings
@@ -271,7 +271,7 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         study,
         status,
         sentence_of(status),
-        BUTTONS.get(status["state"], (PAUSE, END)),
+        BUTTONS.get(status.state, (PAUSE, END)),
         _findings(coordinator, study, snapshot),
         _open_wave(status, snapshot, until),
         tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
@@ -284,35 +284,35 @@ def _findings(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findi
     return findings_of(snapshot, [event for event in coordinator.log(study) if event.seq <= snapshot.seq])
 
 
-def sentence_of(status: Mapping[str, Any]) -> str:
+def sentence_of(status: Status) -> str:
     """Say in a sentence where a study is."""
-    wave, answered = status["wave"], status["answered"]
-    over = f"It is finished: {status['reason'] or 'no further wave is planned'}."
+    wave, answered = status.wave, status.answered
+    over = f"It is finished: {status.reason or 'no further wave is planned'}."
     return {
         State.DRAFT: "This is a draft: nobody else sees it, and nobody is asked before it is started.",
         State.PLANNING: "The next wave is being planned.",
         State.WAITING: "It goes on when more people have registered.",
-        State.PLAYING: f"Wave {wave} is played: {status['played']:,} of {counted(status['rounds'], 'round')}.",
-        State.COLLECTING: f"People are asked: {answered:,} of {status['people']:,} have answered in wave {wave}.",
+        State.PLAYING: f"Wave {wave} is played: {status.played:,} of {counted(status.rounds, 'round')}.",
+        State.COLLECTING: f"People are asked: {answered:,} of {status.people:,} have answered in wave {wave}.",
         State.PAUSED: (
             "It is paused: nothing is played, nobody is invited and nothing is released. Answers of those who are "
             "invited are still counted, and the time of the pause is added to their deadlines."
         ),
         State.FINISHED: over,
         State.ARCHIVED: f"{over} It is archived, and not listed any more.",
-    }[State(status["state"])]
+    }[status.state]
 
 
-def _open_wave(status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> OpenWave | None:
+def _open_wave(status: Status, snapshot: Snapshot, until: float | None) -> OpenWave | None:
     """Say who is missing in the open wave; None if no wave is open."""
     if snapshot.wave is None:
         return None
     plan = snapshot.wave.plan
-    missing = max(0, plan.people - status["answered"])
+    missing = max(0, plan.people - status.answered)
     over = "whoever has not answered by then is replaced by somebody else" if until else "more people are invited"
-    if status["state"] == State.WAITING:
+    if status.state == State.WAITING:
         waits_for = "More people must register first; then its rounds are played."
-    elif status["stage"] != Stage.COLLECTING:
+    elif status.stage != Stage.COLLECTING:
         waits_for = "People are invited as soon as its rounds are played."
     elif not missing:
         waits_for = "Everyone has answered; it is being released."

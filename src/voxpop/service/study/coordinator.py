@@ -14,6 +14,7 @@ from voxpop.privacy.release import SHUFFLER, Batch
 from voxpop.service import audit, operators
 from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import Keyring, hash_key, same
+from voxpop.service.messages import Count, Reply
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study, one
 from voxpop.service.stores.database import Database
@@ -26,8 +27,16 @@ from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Record, Snapshot, Snapshots, SqlJournal, text_of
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
+from voxpop.service.study.status import CurrentDecision, Status
 
 MOST_ROUNDS = 10**15
+
+
+class RoundsCounted(Reply, frozen=True):
+    """The rounds that were counted now, and those played in the wave so far."""
+
+    counted: Count
+    played: Count
 
 
 class Coordinator:
@@ -137,13 +146,13 @@ class Coordinator:
             log.row_of(connection, study)
             return SqlJournal(connection, study).records(start)
 
-    def status(self, study: str) -> dict[str, Any]:
+    def status(self, study: str) -> Status:
         """Return how far a study is."""
         return status.status_of(self.context, study)
 
     # -- the application
 
-    def decision(self, study: str) -> dict[str, Any]:
+    def decision(self, study: str) -> CurrentDecision:
         """Return the decision in force and for how many more rounds it is."""
         with self.database.read() as connection:
             row = log.row_of(connection, study)
@@ -153,9 +162,10 @@ class Coordinator:
             snapshot = self.snapshots.at(study, row.seq, connection)
         if snapshot.seq != row.seq:  # another thread has already read the next wave: read again
             return self.decision(study)
-        return {"wave": row.wave, "stage": row.stage, **status.in_force(snapshot, row, self.context.clock())}
+        now = status.in_force(snapshot, row, self.context.clock())
+        return CurrentDecision(now.index, now.decision, now.rounds, row.wave, Stage(row.stage))
 
-    def play(self, study: str, wave: int, key: str, rounds: int) -> dict[str, Any]:
+    def play(self, study: str, wave: int, key: str, rounds: int) -> RoundsCounted:
         """Count the rounds that the application played; repeating a key changes nothing."""
         require_integer("rounds", rounds, least=1, most=MOST_ROUNDS)
         if self.snapshots.current(study).definition.rules.rounds_per_second is not None:
@@ -166,7 +176,7 @@ class Coordinator:
             if known is not None:
                 if (known.wave, known.rounds) != (wave, rounds):
                     raise Refusal(409, f"other rounds were reported under {key!r} before; use a new name")
-                return {"counted": 0, "played": row.played}
+                return RoundsCounted(0, row.played)
             if row.life != Life.RUNNING:
                 raise Refusal(409, f"the study {study!r} is {row.life}; its rounds are not counted now")
             if row.wave != wave or row.stage not in IN_PLAY:
@@ -182,7 +192,7 @@ class Coordinator:
             done = row.played + counted
             connection.execute(sa.insert(plays).values(study=study, key=key, wave=wave, rounds=rounds))
             log.update_study(connection, study, stage=Stage.PLAYING, played=done, newest=begun)
-        return {"counted": counted, "played": done}
+        return RoundsCounted(counted, done)
 
     # -- the participant
 
@@ -190,7 +200,7 @@ class Coordinator:
         """Register a participant; return False if the key is already registered."""
         return one(participants.register(self.context, [participants.Newcomer(study, key, enrolment)]))
 
-    def checkin(self, study: str, key: str) -> str:
+    def checkin(self, study: str, key: str) -> bytes:
         """Return as JSON whether a participant is invited and, if so, everything the device needs."""
         return one(participants.check_in(self.context, [(study, key)]))
 

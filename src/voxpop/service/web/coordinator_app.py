@@ -28,12 +28,12 @@ from voxpop.service.refusals import Refusal, accepted, no_study
 from voxpop.service.reports import Verdict, decode
 from voxpop.service.stores.schema import studies
 from voxpop.service.study import inbox, life, overview, participants
-from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.coordinator import Coordinator, RoundsCounted
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.stages import Life
-from voxpop.service.study.status import watched
+from voxpop.service.study.status import CurrentDecision, Status, Watch, watched
 from voxpop.service.web import bodies
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
 from voxpop.service.web.metrics import StudyMetrics
@@ -94,7 +94,7 @@ class CoordinatorApp(Service):
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
         )
-        self.check_ins: GroupWriter[tuple[str, str], str | Refusal] = GroupWriter(
+        self.check_ins: GroupWriter[tuple[str, str], bytes | Refusal] = GroupWriter(
             partial(participants.check_in, coordinator.context)
         )
         self.uploads: GroupWriter[inbox.Upload, Verdict] = GroupWriter(partial(inbox.store, coordinator.context))
@@ -207,13 +207,13 @@ class CoordinatorApp(Service):
 
     # -- for the application
 
-    @route("GET", STUDY + "/decision", "anyone", bodies.CurrentDecision, (404,), for_devices=True)
-    def decision(self, study: str) -> Any:
+    @route("GET", STUDY + "/decision", "anyone", CurrentDecision, (404,), for_devices=True)
+    def decision(self, study: str) -> CurrentDecision:
         """Get the decision in force."""
         return self.coordinator.decision(study)
 
-    @route("PUT", STUDY + "/rounds/{key}", "operator", bodies.RoundsCounted, (403, 404, 409))
-    def play(self, study: str, key: str, body: Rounds) -> Any:
+    @route("PUT", STUDY + "/rounds/{key}", "operator", RoundsCounted, (403, 404, 409))
+    def play(self, study: str, key: str, body: Rounds) -> RoundsCounted:
         """Report rounds that were played; repeating a key changes nothing."""
         done = self.coordinator.play(study, body.wave, key, body.rounds)
         self.nudge(study)
@@ -289,10 +289,10 @@ class CoordinatorApp(Service):
         drafts = not self._open or (known and (await self.principal(request)).operates)
         found = await run_in_threadpool(overview.look, self.coordinator.context)
         shown = [glance for glance in found if drafts or glance.life != Life.DRAFT]
-        return {"studies": [glance.study for glance in shown], "glances": [bodies.StudyGlance.of(one) for one in shown]}
+        return {"studies": [glance.study for glance in shown], "glances": list(map(overview.StudyGlance.of, shown))}
 
-    @route("GET", STUDY, "viewer", bodies.Status, (403, 404))
-    def status(self, study: str) -> Any:
+    @route("GET", STUDY, "viewer", Status, (403, 404))
+    def status(self, study: str) -> Status:
         """Get how far a study is."""
         return self.coordinator.status(study)
 
@@ -301,8 +301,8 @@ class CoordinatorApp(Service):
         """Get a study's log."""
         return {"events": self.coordinator.log(study)}
 
-    @route("GET", STUDY + "/watch", "viewer", bodies.Watch, (403, 404))
-    async def watch(self, request: Request, study: str) -> Any:
+    @route("GET", STUDY + "/watch", "viewer", Watch, (403, 404))
+    async def watch(self, request: Request, study: str) -> Watch:
         """Get a study's estimates."""
         if self._open and await run_in_threadpool(life.is_draft, self.coordinator.database, study):
             if "authorization" not in request.headers:
