@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tests.service.served import served
+from tests.service.world import take_step
 from voxpop.errors import Array
 from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
@@ -25,11 +26,12 @@ from voxpop.service.console.new_study import plan_of
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import accepted
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import participants
+from voxpop.service.study import life, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer
+from voxpop.service.study.status import status_of
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.limits import RateLimit
@@ -127,7 +129,7 @@ class Town:
 
     def settle(self, study: str) -> None:
         """Take steps until there is nothing to do."""
-        while self.coordinator.step(study):
+        while take_step(self.coordinator, study):
             pass
 
     def play(self, study: str) -> None:
@@ -165,7 +167,7 @@ class Town:
         """Play whole waves until there are so many, or the study is finished."""
         for _ in range(most):
             self.play(study)
-            if self.coordinator.status(study).stage == "finished" or not self.answer(study):
+            if status_of(self.coordinator.context, study).stage == "finished" or not self.answer(study):
                 return
 
 
@@ -194,7 +196,7 @@ def reminders(town: Town) -> None:
     town.waves("reminders", 1)
     town.play("reminders")
     town.answer("reminders", 9)
-    town.coordinator.change("reminders", Wanted.PAUSED, "grace")
+    life.change(town.coordinator.context, "reminders", Wanted.PAUSED, "grace")
 
 
 def rent_survey(town: Town) -> None:

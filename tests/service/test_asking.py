@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.helpers_waiting import HANGING
-from tests.service.world import SECRET, STUDY, definition, own_shuffler, private, world
+from tests.service.world import SECRET, STUDY, definition, enrol, own_shuffler, private, take_step, world
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
@@ -200,7 +200,7 @@ def test_a_draw_that_was_killed_goes_on_with_those_not_yet_invited(
         it.play_all()
         monkeypatch.setattr(Invitations, "insert", insert)
         with pytest.raises(Killed):
-            it.coordinator.step(STUDY)
+            take_step(it.coordinator, STUDY)
         early = {key for key, _ in it.invited()}
         assert (len(early), it.status.invited) == (10, 10)
         left[0] = 1000
@@ -224,7 +224,7 @@ def test_two_coordinators_that_draw_at_the_same_time_invite_no_more_than_are_nee
 
         def meanwhile(_: float) -> None:  # between two chunks of one draw, the other begins a draw of its own
             monkeypatch.undo()
-            other.step(STUDY)
+            take_step(other, STUDY)
 
         monkeypatch.setattr(time, "sleep", meanwhile)
         it.settle()
@@ -265,7 +265,7 @@ def test_people_are_read_in_parts_and_all_of_them_can_be_drawn(address: str, mon
 
 def test_people_register_while_a_step_holds_the_study(new_postgres: Callable[[], str]) -> None:
     with world(new_postgres(), definition(private("central"))) as it:
-        newcomer = Thread(target=it.coordinator.register, args=(STUDY, new_key()), daemon=True)
+        newcomer = Thread(target=enrol, args=(it.coordinator, STUDY, new_key()), daemon=True)
         with it.coordinator.database.write() as connection:
             log.row_of(connection, STUDY, lock=True)
             newcomer.start()

@@ -25,6 +25,7 @@ from voxpop.service.stores.database import Database, open_database
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import coordinator as tables
 from voxpop.service.stores.schema import marks, people, sessions, studies
+from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord
 
@@ -163,7 +164,7 @@ def test_newcomers_to_a_restored_database_are_not_asked_about_rounds_before_them
         it.play_all()
         it.settle()
         for key in it.keys[-5:]:
-            it.coordinator.withdraw(STUDY, key)
+            participants.withdraw(it.coordinator.context, STUDY, key)
         write_backup(it.coordinator.database, "coordinator", tmp_path / "b")
     with closing(open_database(elsewhere)) as database:
         restore_backup(database, tmp_path / "b")

@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from tests.service.world import SECRET, STUDY, DirectShuffler, World, definition, encoded, own_shuffler, private, world
+from tests.service.world import (
+    SECRET,
+    STUDY,
+    DirectShuffler,
+    World,
+    definition,
+    encoded,
+    own_shuffler,
+    private,
+    take_step,
+    world,
+)
 from voxpop.errors import Array
 from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
@@ -356,7 +367,7 @@ def test_two_coordinators_seal_at_once(address: str, tmp_path: Path) -> None:
         def work(coordinator: Coordinator) -> None:
             together.wait()
             for _ in range(30):
-                coordinator.step(STUDY)
+                take_step(coordinator, STUDY)
 
         threads = [Thread(target=work, args=[one]) for one in (it.coordinator, second)]
         for thread in threads:

@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.service.world import SECRET, STUDY, World, definition, private, world
+from tests.service.world import SECRET, STUDY, World, definition, private, take_step, world
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox, invitations, people, receipts
@@ -59,7 +59,7 @@ class Waves(RuleBasedStateMachine):
 
     @rule()
     def a_step(self) -> None:
-        self.it.coordinator.step(STUDY)
+        take_step(self.it.coordinator, STUDY)
 
     @rule()
     def another_coordinator_takes_over(self) -> None:

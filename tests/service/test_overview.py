@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from tests.service.world import STUDY, World, definition, world
 from voxpop.report.summary import describe
 from voxpop.service.stores.schema import summaries
-from voxpop.service.study import log, overview
+from voxpop.service.study import life, log, overview
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.overview import look
 
@@ -107,7 +107,7 @@ def test_a_study_that_is_deleted_meanwhile_does_no_harm(here: World, monkeypatch
 
     def overtaken(context: Any, **row: Any) -> None:
         if row["study"] == "gone":
-            here.coordinator.delete("gone")
+            life.delete(here.coordinator.context, "gone")
         write(context, **row)
 
     monkeypatch.setattr(overview, "_write", overtaken)
@@ -133,7 +133,7 @@ def test_only_one_study_is_read_if_only_one_may_be_seen(here: World) -> None:
 
 
 def test_an_ended_study_says_so(here: World) -> None:
-    here.coordinator.change(STUDY, Wanted.ENDED, "me")
+    life.change(here.coordinator.context, STUDY, Wanted.ENDED, "me")
     (glance,) = look(here.coordinator.context)
     assert glance.stage == "finished"
     assert glance.summary is not None

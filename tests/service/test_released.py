@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 
 from tests.helpers_cli import main_of, refusal
 from tests.service.postgres import with_name
-from tests.service.world import SECRET, STUDY, World, definition, private, world
+from tests.service.world import SECRET, STUDY, World, definition, private, take_step, world
 from voxpop.errors import InputError
 from voxpop.service.keys import write_key
 from voxpop.service.serve import Settings, coordinator_of, settings_of
@@ -234,7 +234,7 @@ def test_a_coordinator_notes_what_another_one_closed(tmp_path: Path) -> None:
         for wave in (1, 2):
             collect(it)
             it.settle()  # the first one closes the wave
-            second.step(STUDY)
+            take_step(second, STUDY)
             release = other.of(STUDY)
             assert release is not None
             assert release.wave == wave

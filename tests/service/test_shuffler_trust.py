@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tests.helpers_cli import main_of
 from tests.service.served import served
-from tests.service.world import SECRET, STUDY, World, definition, encoded, own_shuffler, private, world
+from tests.service.world import SECRET, STUDY, World, definition, encoded, own_shuffler, private, take_total, world
 from voxpop.privacy.release import Batch
 from voxpop.service import serve
 from voxpop.service.keys import Keyring, digest_of, hash_key, new_key, sign, token_of
@@ -181,10 +181,10 @@ def test_a_total_is_about_people_who_were_invited(pair: tuple[World, Shuffler]) 
         names[1:],
     ):
         with pytest.raises(Refusal) as call:
-            it.coordinator.take_total(batch, {**total, "tokens": wrong})
+            take_total(it.coordinator, batch, {**total, "tokens": wrong})
         assert call.value.status == 422
     with pytest.raises(Refusal, match="forward the whole batch"):
-        it.coordinator.take_total(batch, {**total, "count": len(names) - 1, "tokens": names[1:]})
+        take_total(it.coordinator, batch, {**total, "count": len(names) - 1, "tokens": names[1:]})
     it.settle()
     assert (it.status.wave, charged(it)) == (1, 0)
     it.forward()
@@ -204,7 +204,7 @@ def test_a_total_that_was_lost_is_forwarded_again(pair: tuple[World, Shuffler]) 
     def network(request: httpx.Request) -> httpx.Response:
         status = answers.pop(0)
         if status == 201:  # the first time a proxy answered, and the coordinator heard nothing
-            it.coordinator.take_total(request.url.path.split("/")[3], json.loads(request.content))
+            take_total(it.coordinator, request.url.path.split("/")[3], json.loads(request.content))
         return httpx.Response(status)
 
     service = ShufflerApp(shuffler, "http://coordinator", KEY)
@@ -245,7 +245,7 @@ def test_a_total_that_comes_twice_is_released_once(pair: tuple[World, Shuffler])
     # An announcement that was on its way when the total was taken.
     assert shuffler.announce(batch, constants, [], [])["count"] == 12
     it.forward()
-    assert it.coordinator.take_total(batch, total) is False
+    assert take_total(it.coordinator, batch, total) is False
     it.settle()
     shuffler.announce(batch, constants, [], [])
     with pytest.raises(Refusal, match="no wave waits"):

@@ -12,6 +12,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox
 from voxpop.service.stores.schema import tallies as table
+from voxpop.service.study import life
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.invitations import Funnel, Invitations
@@ -130,5 +131,5 @@ def test_ending_a_study_ends_its_open_invitations(address: str) -> None:
     with world(address, definition(private("central")), people=12) as it:
         for key, invitation in collect(it)[:4]:
             it.answer(key, invitation)
-        it.coordinator.change(STUDY, Wanted.ENDED)
+        life.change(it.coordinator.context, STUDY, Wanted.ENDED)
         assert funnel(it) == Funnel(asked=12, answered=4, lapsed=8)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.service.test_one_wave import AgentNoise
-from tests.service.world import STUDY, World, definition, own_shuffler, private, world
+from tests.service.world import STUDY, World, definition, enrol, own_shuffler, private, world
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Private
 from voxpop.service.demo.crowd import disagreements
@@ -100,7 +100,7 @@ def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> No
         now = it.coordinator.decision(STUDY)
         assert (now.index, now.rounds) == (status.best.index, 0)
         with pytest.raises(Refusal, match="is over") as refused:
-            it.coordinator.register(STUDY, "k" * 40)
+            enrol(it.coordinator, STUDY, "k" * 40)
         assert refused.value.status == 410
         assert disagreements(it.coordinator.log(STUDY), it.reports) == []
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from voxpop.errors import Array
@@ -18,18 +19,20 @@ from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
 from voxpop.privacy.release import Batch
+from voxpop.service import operators
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import participants
+from voxpop.service.study import participants, steps
 from voxpop.service.study.context import BatchProgress, Sealed
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.participants import Newcomer
-from voxpop.service.study.status import Status
+from voxpop.service.study.status import Status, status_of
+from voxpop.service.web.bodies import Total, bytes_of
 from voxpop.simulation.people import GPPeople
 
 SECRET = b"s" * 32
@@ -115,12 +118,12 @@ class World:
 
     @property
     def status(self) -> Status:
-        return self.coordinator.status(STUDY)
+        return status_of(self.coordinator.context, STUDY)
 
     def settle(self) -> None:
         """Take steps until there is nothing to do."""
         for _ in range(100):
-            if not self.coordinator.step(STUDY):
+            if not take_step(self.coordinator, STUDY):
                 return
         raise AssertionError("the study does not come to rest")
 
@@ -134,7 +137,7 @@ class World:
             self.coordinator.play(STUDY, now.wave, f"play-{self.plays}", now.rounds)
 
     def invitation(self, key: str) -> dict[str, Any] | None:
-        found: dict[str, Any] = json.loads(self.coordinator.checkin(STUDY, key))
+        found: dict[str, Any] = json.loads(check_in_as(self.coordinator, STUDY, key))
         return found if found["invited"] else None
 
     def invited(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -196,7 +199,7 @@ class World:
         """Act as the shuffler's process."""
         assert self.shuffler is not None
         for batch, total in self.shuffler.sealed():
-            self.coordinator.take_total(batch, total)
+            take_total(self.coordinator, batch, total)
             self.shuffler.taken(batch)
 
     def answer_all(self) -> None:
@@ -221,6 +224,35 @@ class World:
                 break
             before = now
         raise AssertionError(f"the study does not end: {self.status}")
+
+
+def take_step(coordinator: Coordinator, study: str) -> bool:
+    """Take the next step of a study if one is due; return True if anything changed."""
+    return steps.step(coordinator.context, study).moved
+
+
+def enrol(coordinator: Coordinator, study: str, key: str, enrolment: str | None = None) -> bool:
+    """Register a participant; return False if the key is already registered."""
+    return accepted(participants.register(coordinator.context, [Newcomer(study, key, enrolment)])[0])
+
+
+def check_in_as(coordinator: Coordinator, study: str, key: str) -> bytes:
+    """Return as JSON whether a participant is invited and, if so, everything the device needs."""
+    return accepted(participants.check_in(coordinator.context, [(study, key)])[0])
+
+
+def take_total(coordinator: Coordinator, batch: str, body: Any) -> bool:
+    """Deliver a total as it comes over HTTP: what is no total at all is refused before the coordinator sees it."""
+    try:
+        said = msgspec.convert(body, Total)
+    except msgspec.ValidationError as error:
+        raise Refusal(422, str(error)) from None
+    return coordinator.take_total(batch, said.count, said.total, bytes_of(said.tokens))
+
+
+def add_operator(coordinator: Coordinator, name: str, key: str) -> None:
+    """Give an operator a key."""
+    operators.add_key(coordinator.database, name, key, coordinator.context.clock())
 
 
 @contextmanager

@@ -111,6 +111,11 @@ class Announcement(Encoded, kw_only=True):
     forget: Annotated[list[Hash], says("Tokens that send nothing more and whose reports are deleted.")] = []  # noqa: RUF012
 
 
+def bytes_of(hashes: list[str]) -> list[bytes]:
+    """Return hashes as the databases keep them."""
+    return [bytes.fromhex(each) for each in hashes]
+
+
 class Seal(Message):
     """The tokens whose shares are added up, as many as the batch has people."""
 
@@ -122,7 +127,7 @@ class Total(Message):
 
     count: Annotated[int, Meta(ge=1)]
     total: list[int]
-    tokens: list[str]
+    tokens: list[Hash]
 
 
 # Replies

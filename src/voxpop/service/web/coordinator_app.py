@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 from anyio import from_thread
 from starlette.concurrency import run_in_threadpool
@@ -33,9 +32,9 @@ from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.stages import Life
-from voxpop.service.study.status import CurrentDecision, Status, Watch, watched
+from voxpop.service.study.status import CurrentDecision, Status, Watch, status_of, watched
 from voxpop.service.web import bodies
-from voxpop.service.web.bodies import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
+from voxpop.service.web.bodies import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total, bytes_of
 from voxpop.service.web.metrics import StudyMetrics
 from voxpop.service.web.routes import (
     STUDY,
@@ -135,7 +134,7 @@ class CoordinatorApp(Service):
 
     async def principal(self, request: Request) -> Principal:
         """Return whose key it is; refuse nobody's."""
-        principal = await run_in_threadpool(self.coordinator.principal, await bearer(request))
+        principal = await run_in_threadpool(operators.principal_of, self.coordinator.database, await bearer(request))
         if principal is None:
             raise Refusal(
                 401, "this is nobody's key, or it was revoked; make one with: voxpop keys operator (or viewer)"
@@ -196,7 +195,7 @@ class CoordinatorApp(Service):
     @route("DELETE", STUDY + "/participant", "participant", bodies.Withdrawn, (404,), for_devices=True)
     def withdraw(self, study: str, caller: str) -> Any:
         """Withdraw: what may be forgotten of this participant is; repeating the request changes nothing."""
-        self.coordinator.withdraw(study, caller)
+        participants.withdraw(self.coordinator.context, study, caller)
         self.nudge(study)
         return {"status": "withdrawn"}
 
@@ -232,7 +231,7 @@ class CoordinatorApp(Service):
     )
     def total(self, batch: str, body: Total) -> Response:
         """Deliver the total of a whole batch."""
-        new = self.coordinator.take_total(batch, msgspec.to_builtins(body))
+        new = self.coordinator.take_total(batch, body.count, body.total, bytes_of(body.tokens))
         self.nudge()
         return JSONResponse({"status": "taken"}, 201 if new else 200)
 
@@ -249,14 +248,14 @@ class CoordinatorApp(Service):
     @route("PUT", STUDY + "/life", "operator", bodies.LifeChanged, (403, 404, 409))
     def change_life(self, study: str, caller: str, body: LifeChange) -> Any:
         """Start, pause, resume, end or archive a study; repeating the request changes nothing."""
-        changed = self.coordinator.change(study, Wanted(body.wanted), caller)
+        changed = life.change(self.coordinator.context, study, Wanted(body.wanted), caller)
         self.nudge(study)
         return {"study": study, "wanted": body.wanted, "changed": changed}
 
     @route("DELETE", STUDY, "operator", bodies.Deleted, (403, 404, 409))
     def delete_study(self, study: str, caller: str) -> Any:
         """Delete a draft or a finished study, with its people and its log."""
-        self.coordinator.delete(study, caller)
+        life.delete(self.coordinator.context, study, caller)
         return {"study": study, "status": "deleted"}
 
     @route("GET", "/v2/keys", "operator", bodies.Keys, (403,))
@@ -294,7 +293,7 @@ class CoordinatorApp(Service):
     @route("GET", STUDY, "viewer", Status, (403, 404))
     def status(self, study: str) -> Status:
         """Get how far a study is."""
-        return self.coordinator.status(study)
+        return status_of(self.coordinator.context, study)
 
     @route("GET", STUDY + "/log", "viewer", bodies.Log, (403, 404))
     def log(self, study: str) -> Any:
