@@ -9,14 +9,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from tests.service.world import definition
+from tests.service.world import definition, private
 from voxpop.journal.wave import ClosedWave, Wave
 from voxpop.model.waves import Feedback, Forecast, Plan, changed
 from voxpop.policies import make_policy
 from voxpop.service.study.invitations import Funnel
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.stages import Life, Stage, State
-from voxpop.service.study.status import DecisionInForce, Status, best_decision, sentences
+from voxpop.service.study.status import DecisionInForce, PrivacySummary, Status, best_decision, sentences
 
 
 def begun(name: str = "waves", **settings: Any) -> Snapshot:
@@ -66,6 +66,12 @@ def test_an_infinite_certificate_is_null() -> None:
     assert best_decision(unknown).certified is None
     json.dumps(msgspec.to_builtins(best_decision(unknown)), allow_nan=False)
     assert "Certified: nothing yet." in sentences(status(unknown))
+
+
+def test_people_who_are_all_taken_for_honest_are_not_mentioned() -> None:
+    for share, told in ((1.0, False), (0.5, True)):
+        promised = replace(private("shuffle"), honest=share).describe()
+        assert ("honest" in msgspec.to_builtins(PrivacySummary(**promised))) is told
 
 
 def test_without_answers_nothing_is_called_the_best() -> None:

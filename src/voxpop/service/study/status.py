@@ -112,7 +112,7 @@ class WatchedWave(Reply, frozen=True):
     warning: Annotated[str, says("What the model check found afterwards; empty if nothing is wrong.")]
 
 
-class PrivacySummary(Reply, frozen=True):
+class PrivacySummary(Reply, frozen=True, omit_defaults=True):
     """What people are promised; null where nothing is."""
 
     privacy: str

@@ -1,7 +1,8 @@
-"""The bodies of requests and replies: requests are validated by them, and the OpenAPI document is made from them.
+"""The bodies of requests, by which these are validated, and of replies that only HTTP knows.
 
-What a study and its log consist of is not described a second time: `openapi.py` makes those schemas from the values
-themselves, and bodies name them by `part`.
+Other replies are values of the service, defined where they are made (`service/messages.py`). What a study and its log
+consist of is not described a second time either: `openapi.py` makes those schemas from the values themselves, and
+bodies name them by `part`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from voxpop.service.study.overview import StudyGlance
 from voxpop.service.web.routes import Message
 
 MOST_STUDY_BYTES = 32 * 2**20  # of a study, and of the messages between coordinator and shuffler
-
 
 Wave = Annotated[int, Meta(ge=1, le=1000)]
 People = Annotated[int, Meta(ge=1, le=10**7)]
