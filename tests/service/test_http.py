@@ -225,7 +225,8 @@ def test_time_is_told_in_seconds_left(site: Site) -> None:
 
 
 def test_nobody_can_speak_for_the_shuffler(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, body = f"/v2/batches/{BATCH}/total", b'{"count":1,"total":[1],"tokens":["00"]}'
+    path = f"/v2/batches/{BATCH}/total"
+    body = json.dumps({"count": 1, "total": [1], "tokens": ["00" * 32]}).encode()
     monkeypatch.setattr(site.service, "_awaits", lambda batch: True)
     for signature in (
         "",
