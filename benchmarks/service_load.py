@@ -44,6 +44,7 @@ from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.invitations import Invitations, made
 from voxpop.service.study.log import SqlJournal
 from voxpop.service.study.stages import Stage
+from voxpop.service.study.steps import step
 
 PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 4, 32
 STUDY, PORT = "load", free_port()
@@ -203,7 +204,7 @@ def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
         store(coordinator.context, [Upload((STUDY, 1), token, body) for token in tokens[start : start + 500]])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start_time = time.perf_counter()
-    coordinator.step(STUDY)
+    step(coordinator.context, STUDY)
     seconds = time.perf_counter() - start_time
     assert rows_in(coordinator.database, inbox) == 0
     return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024

@@ -33,6 +33,8 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.study.scheduler import Scheduler
+from voxpop.service.study.status import status_of
+from voxpop.service.study.steps import step
 
 DEVICES, STUDIES, LARGE, ASKED, SECONDS = 1_000_000, 100, 200_000, 60_000, 8.0
 RATE = DEVICES / min(DEVICES / participants.CHECK_INS, participants.SHARE * Rules().deadline)  # check-ins a second
@@ -72,10 +74,10 @@ def milliseconds(call: Callable[[], object], times: int = 50) -> float:
 
 def draw(coordinator: Coordinator, study: str) -> tuple[float, list[float]]:
     """Draw the people of the wave; return the seconds it took, and those of every registration meanwhile."""
-    while coordinator.status(study)["stage"] != "open" or not coordinator.decision(study)["rounds"]:
-        coordinator.step(study)
-    while (now := coordinator.decision(study))["rounds"]:
-        coordinator.play(study, now["wave"], new_key(), now["rounds"])
+    while status_of(coordinator.context, study).stage != "open" or not coordinator.decision(study).rounds:
+        step(coordinator.context, study)
+    while (now := coordinator.decision(study)).rounds:
+        coordinator.play(study, now.wave, new_key(), now.rounds)
     done, waits = Flag(), list[float]()
 
     def others() -> None:
@@ -88,7 +90,7 @@ def draw(coordinator: Coordinator, study: str) -> tuple[float, list[float]]:
     thread = Thread(target=others)
     thread.start()
     start = time.perf_counter()
-    coordinator.step(study)
+    step(coordinator.context, study)
     seconds = time.perf_counter() - start
     done.set()
     thread.join()
@@ -138,9 +140,9 @@ def measure(kind: str, address: str) -> None:
         coordinator.create(f"small-{number}", definition(50_000))
         populate(coordinator, f"small-{number}", (DEVICES - LARGE) // (STUDIES - 1))
     print(f"{kind}: {DEVICES:,} devices in {STUDIES} studies")
-    early = milliseconds(lambda: coordinator.status("large"))
+    early = milliseconds(lambda: status_of(coordinator.context, "large"))
     seconds, waits = draw(coordinator, "large")
-    late = milliseconds(lambda: coordinator.status("large"))
+    late = milliseconds(lambda: status_of(coordinator.context, "large"))
     listed = milliseconds(coordinator.studies)
     print(f"  status {early:.1f} ms, with {ASKED:,} invited {late:.1f} ms; the list of studies {listed:.1f} ms")
     print(f"  a draw of {ASKED:,} takes {seconds:.1f} s; the longest of {len(waits)} registrations {max(waits):.2f} s")

@@ -13,6 +13,7 @@ from playwright.sync_api import FloatRect, Page, ViewportSize, expect
 from tests.browser import town as places
 from tests.browser.chromium import Visit, chromium, visit
 from tests.helpers_cli import ROOT
+from tests.service.world import add_operator
 from voxpop.service import logs, operators
 from voxpop.service.keys import new_key
 
@@ -104,8 +105,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made, chromium() as browser:
         os.chdir(made)  # so that the page about the service shows no long path
         with places.town(Path()) as it:
-            it.coordinator.add_operator("ada", key)
-            it.coordinator.add_operator("grace", new_key())
+            add_operator(it.coordinator, "ada", key)
+            add_operator(it.coordinator, "grace", new_key())
             for made_up in STUDIES:
                 made_up(it)
             operators.add_key(it.coordinator.database, "eve", new_key(), it.clock(), "viewer", "espresso", "ada")

@@ -10,11 +10,14 @@ from playwright.sync_api import Browser, expect
 from tests.browser.chromium import Visit, visit
 from tests.browser.town import HOUR, Town, open_doors, town
 from tests.helpers_cli import STUDY
+from tests.service.world import add_operator
 from voxpop.service import audit, operators
 from voxpop.service.console import screen as live
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import inbox
+from voxpop.service.study import life
 from voxpop.service.study.life import Wanted
+from voxpop.service.study.status import status_of
 
 ADA, GRACE = new_key(), new_key()
 Place = tuple[Town, str]
@@ -24,8 +27,8 @@ Place = tuple[Town, str]
 def place(tmp_path: Path) -> Iterator[Place]:
     """A town with two operators and no study."""
     with town(tmp_path) as it:
-        it.coordinator.add_operator("ada", ADA)
-        it.coordinator.add_operator("grace", GRACE)
+        add_operator(it.coordinator, "ada", ADA)
+        add_operator(it.coordinator, "grace", GRACE)
         with open_doors(it) as url:
             yield it, url
 
@@ -138,7 +141,7 @@ def test_a_browser_left_open_over_night_must_sign_in_again(
     expect(ada.notice).to_contain_text("You are no longer signed in")
     ada.press("Pause")
     expect(ada.page.get_by_role("status")).to_contain_text("Your session has ended")
-    assert it.coordinator.status("tea")["life"] == "running"
+    assert status_of(it.coordinator.context, "tea").life == "running"
     ada.page.get_by_label("Your key").fill(ADA)
     ada.press("Sign in")
     ada.page.wait_for_url(url + "/")
@@ -155,7 +158,7 @@ def test_a_page_that_nobody_sees_holds_no_connection(ada: Visit, place: Place) -
     assert not [request for request in ada.asked if request.url.endswith("/live")]
     with ada.page.expect_request("**/live"):
         ada.page.evaluate("window.seen = true, document.dispatchEvent(new Event('visibilitychange'))")
-    it.coordinator.change("tea", Wanted.PAUSED, "grace")
+    life.change(it.coordinator.context, "tea", Wanted.PAUSED, "grace")
     expect(ada.page.locator(".badge").first).to_have_text("paused")
 
 
@@ -172,7 +175,7 @@ def test_the_seventh_page_of_a_browser_loads(ada: Visit, place: Place) -> None:
 def test_the_cookie_of_another_server_opens_nothing(ada: Visit, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with town(tmp_path / "other") as it, open_doors(it) as url:  # of the same host, which is all that browsers look at
-        it.coordinator.add_operator("ada", ADA)
+        add_operator(it.coordinator, "ada", ADA)
         ada.page.goto(url)
         expect(ada.page.get_by_role("status")).to_contain_text("it belongs to another server")
         assert ada.page.url == url + "/sign-in?ended"
@@ -186,7 +189,7 @@ def test_a_revoked_key_stops_working_at_once(ada: Visit, place: Place) -> None:
     operators.revoke_key(it.coordinator.database, "ada", it.clock(), last=True)
     ada.press("Pause")
     expect(ada.page.get_by_role("status")).to_contain_text("its key was revoked")
-    assert it.coordinator.status("tea")["life"] == "running"
+    assert status_of(it.coordinator.context, "tea").life == "running"
     ada.page.get_by_label("Your key").fill(ADA)
     ada.press("Sign in")
     expect(ada.notice).to_contain_text("This key was revoked")
@@ -200,7 +203,7 @@ def test_a_study_is_not_deleted_while_people_answer(ada: Visit, place: Place) ->
     ada.go("/studies/tea")
     ada.page.get_by_text("Delete…").click()
     ada.page.get_by_label("Type tea to delete it").fill("tea")
-    it.coordinator.change("tea", Wanted.RUNNING, "grace")  # meanwhile
+    life.change(it.coordinator.context, "tea", Wanted.RUNNING, "grace")  # meanwhile
     it.settle("tea")
     it.join("tea", 4)
     it.play("tea")

@@ -10,8 +10,10 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 from tests.browser.chromium import Visit, visit
 from tests.browser.town import Town, espresso, loyalty_card, open_doors, reminders, town
 from tests.helpers_cli import STUDY
+from tests.service.world import add_operator
 from voxpop.service import operators
 from voxpop.service.keys import new_key
+from voxpop.service.study.status import status_of
 
 ADA, VIEWER = new_key(), new_key()
 SCREENS = {
@@ -40,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Town, str]
     with town(tmp_path_factory.mktemp("town")) as it:
         for settle in (espresso, reminders, loyalty_card):
             settle(it)
-        it.coordinator.add_operator("ada", ADA)
+        add_operator(it.coordinator, "ada", ADA)
         operators.add_key(it.coordinator.database, "eve", VIEWER, it.clock(), "viewer", "espresso")
         with open_doors(it) as url:
             yield it, url
@@ -116,7 +118,7 @@ def test_signing_in_and_pausing_need_no_mouse(browser: Browser, place: tuple[Tow
             tab_to(page, button)
             keyboard.press("Enter")
             expect(page.locator(".badge").first).to_have_text(state)
-            assert it.coordinator.status("espresso")["life"] == life
+            assert status_of(it.coordinator.context, "espresso").life == life
 
 
 def test_a_viewer_sees_one_study_and_no_buttons(browser: Browser, place: tuple[Town, str]) -> None:

@@ -17,18 +17,21 @@ from typing import Any
 import numpy as np
 
 from tests.service.served import served
+from tests.service.world import take_step
 from voxpop.errors import Array
 from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.console.computations import Pilot, calibrated
 from voxpop.service.console.new_study import plan_of
 from voxpop.service.keys import new_key
+from voxpop.service.refusals import accepted
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import participants
+from voxpop.service.study import life, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.participants import Newcomer
+from voxpop.service.study.status import status_of
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.limits import RateLimit
@@ -126,22 +129,22 @@ class Town:
 
     def settle(self, study: str) -> None:
         """Take steps until there is nothing to do."""
-        while self.coordinator.step(study):
+        while take_step(self.coordinator, study):
             pass
 
     def play(self, study: str) -> None:
         """Play the open wave, and invite people."""
         self.settle(study)
-        while (now := self.coordinator.decision(study))["rounds"]:
+        while (now := self.coordinator.decision(study)).rounds:
             self.clock.now += MINUTE
-            played = f"{now['wave']}-{now['index']}-{now['rounds']}"
-            self.coordinator.play(study, now["wave"], played, now["rounds"])
+            played = f"{now.wave}-{now.index}-{now.rounds}"
+            self.coordinator.play(study, now.wave, played, now.rounds)
         self.settle(study)
 
     def answer(self, study: str, most: int | None = None) -> int:
         """Let the people who are invited answer, or some of them; return how many did."""
         context, keys = self.coordinator.context, self.keys[study]
-        told = [json.loads(str(text)) for text in participants.check_in(context, [(study, key) for key in keys])]
+        told = [json.loads(accepted(text)) for text in participants.check_in(context, [(study, key) for key in keys])]
         invited = [each for each in told if each["invited"]][:most]
         labels = list(self.coordinator.snapshots.current(study).problem.decisions)
         reports = [self._report(study, labels, each) for each in invited]
@@ -164,7 +167,7 @@ class Town:
         """Play whole waves until there are so many, or the study is finished."""
         for _ in range(most):
             self.play(study)
-            if self.coordinator.status(study)["stage"] == "finished" or not self.answer(study):
+            if status_of(self.coordinator.context, study).stage == "finished" or not self.answer(study):
                 return
 
 
@@ -193,7 +196,7 @@ def reminders(town: Town) -> None:
     town.waves("reminders", 1)
     town.play("reminders")
     town.answer("reminders", 9)
-    town.coordinator.change("reminders", Wanted.PAUSED, "grace")
+    life.change(town.coordinator.context, "reminders", Wanted.PAUSED, "grace")
 
 
 def rent_survey(town: Town) -> None:

@@ -14,6 +14,7 @@ from tests.service.world import STUDY, definition, private
 from voxpop.client import Device, Memory, Outcome, Promise
 from voxpop.client.storage import Outgoing
 from voxpop.errors import InputError
+from voxpop.service.study.status import status_of
 
 
 def test_a_device_withdraws_over_http_and_does_nothing_any_more(tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_a_device_withdraws_over_http_and_does_nothing_any_more(tmp_path: Path) 
         outcomes = [device.check_in() for device in devices]
         leaver = devices[outcomes.index(Outcome.ANSWERED)]
         assert [leaver.withdraw(), leaver.withdraw(), leaver.check_in()] == [Outcome.WITHDRAWN] * 3
-        assert (site.answered, site.coordinator.status(STUDY)["registered"]) == (11, 13)
+        assert (site.answered, status_of(site.coordinator.context, STUDY).registered) == (11, 13)
         leaver.record(2, 0, 0.5)
         assert np.isnan(leaver.memory.averages(2, [0])).all()
         with pytest.raises(InputError, match="has withdrawn from the study"):

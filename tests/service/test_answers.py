@@ -13,13 +13,14 @@ import sqlalchemy as sa
 
 from tests.helpers_waiting import HANGING
 from tests.service.test_http import KEY, Site, as_, sentence
-from tests.service.world import STUDY, definition
+from tests.service.world import STUDY, check_in_as, definition
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import receipts
 from voxpop.service.study import participants
 from voxpop.service.study.context import Context
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.scheduler import Scheduler
+from voxpop.service.study.status import status_of
 from voxpop.service.study.steps import Step
 
 
@@ -73,7 +74,7 @@ def test_no_answer_mixes_two_waves(site: Site, monkeypatch: pytest.MonkeyPatch) 
     """The wave closes and the next one opens between reading the study's row and reading its log."""
     site.collect()
     (one, *others) = site.invited()
-    key = next(key for key in site.people if json.loads(site.coordinator.checkin(STUDY, key))["invited"])
+    key = next(key for key in site.people if json.loads(check_in_as(site.coordinator, STUDY, key))["invited"])
     snapshots = site.coordinator.snapshots
     stale = snapshots.known(STUDY)
     assert stale is not None
@@ -93,12 +94,12 @@ def test_no_answer_mixes_two_waves(site: Site, monkeypatch: pytest.MonkeyPatch) 
         }
 
     site.step()
-    assert site.coordinator.status(STUDY)["wave"] == 2
+    assert status_of(site.coordinator.context, STUDY).wave == 2
     monkeypatch.setattr(participants, "_studies", early)
     monkeypatch.setattr(snapshots, "at", overtaken)
     with site.coordinator.database.write() as connection:  # as it was when the row was read
         connection.execute(sa.delete(receipts))
-    assert json.loads(site.coordinator.checkin(STUDY, key))["status"] == "waiting"
+    assert json.loads(check_in_as(site.coordinator, STUDY, key))["status"] == "waiting"
 
 
 def test_a_study_that_hangs_holds_up_no_other(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

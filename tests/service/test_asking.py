@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.helpers_waiting import HANGING
-from tests.service.world import SECRET, STUDY, definition, own_shuffler, private, world
+from tests.service.world import SECRET, STUDY, definition, enrol, own_shuffler, private, take_step, world
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
@@ -27,22 +27,22 @@ def test_a_wave_with_too_few_people_waits_and_says_so(address: str) -> None:
         waiting = (
             "Waiting: wave 1 needs 12 people, and 7 who can be asked are registered; its rounds begin when 5 more are."
         )
-        assert (it.status["stage"], waiting in it.status["says"]) == ("open", True)
+        assert (it.status.stage, waiting in it.status.says) == ("open", True)
         best = it.coordinator.snapshots.current(STUDY).best
         now = it.coordinator.decision(STUDY)
-        assert (now["index"], now["rounds"]) == (best, 0)
+        assert (now.index, now.rounds) == (best, 0)
         with pytest.raises(Refusal, match="begin when 12 people") as refused:
             it.coordinator.play(STUDY, 1, "early", 1)
         assert refused.value.status == 409
         it.register(5)
         it.settle()
-        assert not any(sentence.startswith("Waiting") for sentence in it.status["says"])
+        assert not any(sentence.startswith("Waiting") for sentence in it.status.says)
         it.play_all()
         it.settle()
-        assert (it.status["invited"], it.status["short"]) == (12, 0)
+        assert (it.status.invited, it.status.short) == (12, 0)
         it.answer_all()
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
 
 
 @pytest.mark.parametrize("reported", [True, False])
@@ -64,7 +64,7 @@ def test_people_who_registered_after_the_rounds_began_are_not_asked_about_them(a
             it.clock.now += 50.0
         it.answer_all()
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
         if reported:
             it.play_all()
         it.clock.now += 1e6
@@ -86,18 +86,18 @@ def test_rounds_are_played_again_for_later_people_if_too_few_in_time_answer(addr
             it.clock.now += 101.0
             it.settle()
             assert {key for key, _ in it.invited()} == gone
-        assert it.status["short"] == 3
-        assert any("3 more people must register" in sentence for sentence in it.status["says"])
+        assert it.status.short == 3
+        assert any("3 more people must register" in sentence for sentence in it.status.says)
         it.register(2)  # not enough
         it.clock.now += 101.0
         it.settle()
         assert {key for key, _ in it.invited()} == gone
         it.register(5)
         it.settle()
-        assert it.status["stage"] == "collecting"  # those who are asked still have time
+        assert it.status.stage == "collecting"  # those who are asked still have time
         it.clock.now += 101.0
         it.settle()
-        assert (it.status["stage"], it.status["played"]) == ("open", 0)
+        assert (it.status.stage, it.status.played) == ("open", 0)
         it.play_all()
         it.settle()
         new = {key for key, _ in it.invited()}
@@ -120,11 +120,11 @@ def test_rounds_are_played_again_in_the_shuffle_model_too(tmp_path: Path) -> Non
             it.answer(key, first[key])
         it.register(4)
         for _ in range(20):
-            if it.status["stage"] == "open":
+            if it.status.stage == "open":
                 break
             it.clock.now += 101.0
             it.settle()
-        assert it.status["stage"] == "open"
+        assert it.status.stage == "open"
         it.play_all()
         for _ in range(3):
             it.settle()
@@ -154,13 +154,13 @@ def test_a_clock_starts_when_enough_people_are_registered(tmp_path: Path) -> Non
     with world(str(tmp_path / "c.db"), definition(private("central"), rounds_per_second=2.0)) as it:
         it.settle()
         it.clock.now += 1e6
-        assert (it.status["stage"], it.status["played"]) == ("open", 0)
+        assert (it.status.stage, it.status.played) == ("open", 0)
         it.register(12)
         it.settle()
-        assert (it.status["stage"], it.status["played"]) == ("playing", 0)
+        assert (it.status.stage, it.status.played) == ("playing", 0)
         it.clock.now += 0.5
         it.settle()
-        assert (it.status["stage"], it.status["invited"]) == ("collecting", 12)
+        assert (it.status.stage, it.status.invited) == ("collecting", 12)
 
 
 def test_a_clock_that_was_set_back_is_said(tmp_path: Path) -> None:
@@ -171,11 +171,11 @@ def test_a_clock_that_was_set_back_is_said(tmp_path: Path) -> None:
         it.clock.now -= 3600
         it.settle()
         assert noted[-1] == ("clock_back", 3600)
-        assert any("is 3,600 s before the beginning of wave 1" in sentence for sentence in it.status["says"])
+        assert any("is 3,600 s before the beginning of wave 1" in sentence for sentence in it.status.says)
         it.clock.now += 3611
         it.settle()
-        assert it.status["stage"] == "collecting"
-        assert not any(sentence.startswith("Stopped") for sentence in it.status["says"])
+        assert it.status.stage == "collecting"
+        assert not any(sentence.startswith("Stopped") for sentence in it.status.says)
 
 
 class Killed(BaseException):
@@ -200,13 +200,13 @@ def test_a_draw_that_was_killed_goes_on_with_those_not_yet_invited(
         it.play_all()
         monkeypatch.setattr(Invitations, "insert", insert)
         with pytest.raises(Killed):
-            it.coordinator.step(STUDY)
+            take_step(it.coordinator, STUDY)
         early = {key for key, _ in it.invited()}
-        assert (len(early), it.status["invited"]) == (10, 10)
+        assert (len(early), it.status.invited) == (10, 10)
         left[0] = 1000
         it.settle()
         asked = {key for key, _ in it.invited()}
-        assert (len(asked), it.status["invited"]) == (30, 30)
+        assert (len(asked), it.status.invited) == (30, 30)
         assert early <= asked
         with it.coordinator.database.read() as connection:
             rows = connection.execute(sa.select(sa.func.count()).select_from(schema.invitations)).scalar_one()
@@ -224,12 +224,12 @@ def test_two_coordinators_that_draw_at_the_same_time_invite_no_more_than_are_nee
 
         def meanwhile(_: float) -> None:  # between two chunks of one draw, the other begins a draw of its own
             monkeypatch.undo()
-            other.step(STUDY)
+            take_step(other, STUDY)
 
         monkeypatch.setattr(time, "sleep", meanwhile)
         it.settle()
         asked = [key for key, _ in it.invited()]
-        assert (len(asked), it.status["invited"], it.status["short"]) == (30, 30, 0)
+        assert (len(asked), it.status.invited, it.status.short) == (30, 30, 0)
         other.database.close()
 
 
@@ -246,7 +246,7 @@ def test_counters_say_what_counting_would(address: str) -> None:
                 people = connection.execute(sa.select(schema.people.c.participations)).scalars().all()
                 row = connection.execute(sa.select(schema.studies)).one()
                 held = Invitations(connection, STUDY, row.wave).held
-            assert (it.status["registered"], it.status["never_asked"]) == (len(people), people.count(0))
+            assert (it.status.registered, it.status.never_asked) == (len(people), people.count(0))
             assert row.invited == held
 
 
@@ -265,10 +265,10 @@ def test_people_are_read_in_parts_and_all_of_them_can_be_drawn(address: str, mon
 
 def test_people_register_while_a_step_holds_the_study(new_postgres: Callable[[], str]) -> None:
     with world(new_postgres(), definition(private("central"))) as it:
-        newcomer = Thread(target=it.coordinator.register, args=(STUDY, new_key()), daemon=True)
+        newcomer = Thread(target=enrol, args=(it.coordinator, STUDY, new_key()), daemon=True)
         with it.coordinator.database.write() as connection:
             log.row_of(connection, STUDY, lock=True)
             newcomer.start()
             newcomer.join(HANGING)
             assert not newcomer.is_alive()
-        assert it.status["registered"] == 1
+        assert it.status.registered == 1

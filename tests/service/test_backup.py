@@ -25,6 +25,7 @@ from voxpop.service.stores.database import Database, open_database
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import coordinator as tables
 from voxpop.service.stores.schema import marks, people, sessions, studies
+from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord
 
@@ -98,7 +99,7 @@ def test_a_study_goes_on_from_a_backup_in_either_kind_of_database(address: str, 
             assert len(plans[0]) == 2
             assert plans[0][0] == plans[1][0]
             twin.run()
-            assert twin.status["stage"] == "finished"
+            assert twin.status.stage == "finished"
 
 
 def test_a_backup_during_uploads_holds_a_report_for_every_receipt(address: str, tmp_path: Path) -> None:
@@ -163,7 +164,7 @@ def test_newcomers_to_a_restored_database_are_not_asked_about_rounds_before_them
         it.play_all()
         it.settle()
         for key in it.keys[-5:]:
-            it.coordinator.withdraw(STUDY, key)
+            participants.withdraw(it.coordinator.context, STUDY, key)
         write_backup(it.coordinator.database, "coordinator", tmp_path / "b")
     with closing(open_database(elsewhere)) as database:
         restore_backup(database, tmp_path / "b")

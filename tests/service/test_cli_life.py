@@ -12,6 +12,7 @@ from tests.helpers_cli import STUDY, Outcome, main_of, study_file
 from tests.service.test_http import KEY, Site
 from voxpop.service.keys import Keyring
 from voxpop.service.shuffler.signed_http import HttpShuffler
+from voxpop.service.study.status import status_of
 
 Command = Callable[..., Outcome]
 
@@ -108,7 +109,7 @@ def test_the_list_says_where_each_study_is(site: Site, voxpop: Command, tmp_path
     voxpop("study", "end", old, "--yes")
     voxpop("study", "archive", old)
     site.step()
-    people = site.coordinator.status("tea")["people"]
+    people = status_of(site.coordinator.context, "tea").people
     assert [line.split("  ") for line in re.sub("  +", "  ", voxpop("study", "list").out).splitlines()] == [
         ["study", "state", "wave", "registered", "answered"],
         ["coffee", "draft", "0"],

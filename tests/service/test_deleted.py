@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.service.world import SECRET, STUDY, Clock, World, definition, private, world
+from tests.service.world import SECRET, STUDY, Clock, World, definition, private, take_step, world
 from voxpop.service import audit, operators
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.serve import coordinator_of, settings_of
 from voxpop.service.stores.backup import restore_backup, write_backup
 from voxpop.service.stores.database import Database, open_database
+from voxpop.service.study import life, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.released import LastRelease, ReleaseRecord
@@ -41,15 +42,15 @@ def it(tmp_path: Path, record: ReleaseRecord) -> Iterator[World]:
         it.answer_all()
         write_backup(it.coordinator.database, "coordinator", tmp_path / "backup")
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
         yield it
 
 
 @pytest.fixture
 def restored(it: World, address: str, tmp_path: Path) -> Iterator[Database]:
     """The backup in a database of each kind, after the study was ended and deleted."""
-    it.coordinator.change(STUDY, Wanted.ENDED)
-    it.coordinator.delete(STUDY)
+    life.change(it.coordinator.context, STUDY, Wanted.ENDED)
+    life.delete(it.coordinator.context, STUDY)
     with closing(open_database(address)) as database:
         restore_backup(database, tmp_path / "backup")
         yield database
@@ -79,7 +80,7 @@ def test_a_coordinator_that_runs_releases_nothing_of_a_deleted_study(restored: D
     noted: list[str] = []
     coordinator = Coordinator(restored, SECRET, released=record, clock=Clock())
     coordinator.context.note = lambda kind, **_: noted.append(kind)
-    assert coordinator.step(STUDY)
+    assert take_step(coordinator, STUDY)
     assert noted == ["deleted_again"]
     assert coordinator.studies() == ["other"]
 
@@ -97,10 +98,10 @@ def test_after_a_crash_before_the_commit_the_study_is_deleted_at_the_next_start(
         real(*given)
         raise Killed
 
-    it.coordinator.change(STUDY, Wanted.ENDED)
+    life.change(it.coordinator.context, STUDY, Wanted.ENDED)
     monkeypatch.setattr(ReleaseRecord, "bury", crash)
     with pytest.raises(Killed):
-        it.coordinator.delete(STUDY)
+        life.delete(it.coordinator.context, STUDY)
     monkeypatch.undo()
     assert it.coordinator.studies() == ["other", STUDY]
     start(tmp_path, str(tmp_path / "before.db"))
@@ -113,8 +114,8 @@ def test_coordinators_with_a_record_each_learn_of_a_deletion(it: World, tmp_path
     other.folder.parent.mkdir()
     other.prepare()
     write_key(tmp_path / "another" / "secret", SECRET.decode())
-    it.coordinator.change(STUDY, Wanted.ENDED)
-    it.coordinator.delete(STUDY)
+    life.change(it.coordinator.context, STUDY, Wanted.ENDED)
+    life.delete(it.coordinator.context, STUDY)
     start(tmp_path / "another", str(tmp_path / "before.db"))
     ((name, created),) = other.buried()
     assert name == STUDY
@@ -128,13 +129,13 @@ def test_coordinators_with_a_record_each_learn_of_a_deletion(it: World, tmp_path
 
 def test_a_draft_leaves_nothing_and_its_name_is_free_again(it: World, record: ReleaseRecord) -> None:
     it.coordinator.create("cocoa", PRIVATE, draft=True)
-    it.coordinator.delete("cocoa")
+    life.delete(it.coordinator.context, "cocoa")
     assert record.buried() == set()
     assert it.coordinator.create("cocoa", PRIVATE)
 
 
 def test_files_of_others_in_the_record_are_left_alone(it: World, record: ReleaseRecord, tmp_path: Path) -> None:
-    it.coordinator.withdraw(STUDY, it.keys[0])
+    participants.withdraw(it.coordinator.context, STUDY, it.keys[0])
     forgotten = record.forgotten(STUDY)
     assert len(forgotten) == 1
     for place in ("forgotten", f"forgotten/{STUDY}", "deleted", f"deleted/{STUDY}"):
@@ -160,8 +161,8 @@ def test_keys_for_a_deleted_study_are_revoked(it: World, draft: bool) -> None:
         it.coordinator.create("cocoa", definition(horizon=50), draft=True)
         assert operators.principal_of(database, keys["ann"]) is not None
     else:
-        it.coordinator.change("cocoa", Wanted.ENDED)
-    it.coordinator.delete("cocoa", "cleo")
+        life.change(it.coordinator.context, "cocoa", Wanted.ENDED)
+    life.delete(it.coordinator.context, "cocoa", "cleo")
     with pytest.raises(Refusal, match="was revoked"):
         operators.principal_of(database, keys["ann"])
     assert operators.session_of(database, session.cookie, 3.0) is None
@@ -174,7 +175,7 @@ def test_other_coordinators_forget_the_snapshot_of_a_deleted_study(it: World) ->
     other = Coordinator(it.coordinator.database, SECRET, clock=it.clock)
     for study in (STUDY, "other"):
         other.snapshots.current(study)
-    it.coordinator.change(STUDY, Wanted.ENDED)
-    it.coordinator.delete(STUDY)
+    life.change(it.coordinator.context, STUDY, Wanted.ENDED)
+    life.delete(it.coordinator.context, STUDY)
     Scheduler(other)._look()
     assert other.snapshots.names() == {"other"}

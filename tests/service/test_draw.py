@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 from scipy.stats import chi2, chisquare
 
-from tests.service.world import STUDY, World, definition, private, world
+from tests.service.world import STUDY, World, definition, enrol, private, take_step, world
 from voxpop.service.keys import hash_key
 from voxpop.service.stores.schema import invitations, people, studies
 
@@ -34,9 +34,9 @@ NUMBERS = {hash_key(key): number for number, key in enumerate(KEYS)}
 Draw = frozenset[int]  # the people of one draw, as numbers in the order of registration
 
 
-def enrol(it: World, count: int) -> None:
+def enrol_all(it: World, count: int) -> None:
     for key in KEYS[:count]:
-        assert it.coordinator.register(STUDY, key)
+        assert enrol(it.coordinator, STUDY, key)
     it.keys += KEYS[:count]
 
 
@@ -72,7 +72,7 @@ def lots(it: World, times: int, look: Callable[[World], Draw] = stored) -> list[
     for _ in range(times):
         random.seed(0)
         np.random.seed(0)  # noqa: NPY002
-        assert it.coordinator.step(STUDY)
+        assert take_step(it.coordinator, STUDY)
         draws.append(look(it))
         with database.write() as connection:
             connection.execute(sa.delete(invitations))
@@ -102,7 +102,7 @@ def singles_are_fair(draws: Sequence[Draw], count: int, size: int) -> bool:
 
 def test_every_pair_is_invited_as_often_as_every_other(address: str) -> None:
     with world(address, definition()) as it:
-        enrol(it, 5)
+        enrol_all(it, 5)
         play(it)
         draws = lots(it, SETS, checked_in)
     assert sets_are_fair(draws, range(5), 2)
@@ -110,7 +110,7 @@ def test_every_pair_is_invited_as_often_as_every_other(address: str) -> None:
 
 def test_nobody_is_favoured_by_the_order_of_registration(address: str) -> None:
     with world(address, definition(private("central", CROWD // 2))) as it:
-        enrol(it, CROWD)
+        enrol_all(it, CROWD)
         play(it)
         draws = lots(it, SINGLES)
     assert singles_are_fair(draws, CROWD, CROWD // 2)
@@ -170,7 +170,7 @@ def test_the_operating_systems_bits_alone_decide(address: str, monkeypatch: pyte
     monkeypatch.setattr(random.SystemRandom, "random", lambda _: bits.take(53) / 2**53)
     draws = []
     with world(address, definition(private("central", CROWD // 2))) as it:
-        enrol(it, CROWD)
+        enrol_all(it, CROWD)
         play(it)
         for seed in seeds:
             bits.restart(seed)
@@ -183,7 +183,7 @@ def test_the_operating_systems_bits_alone_decide(address: str, monkeypatch: pyte
 def one_draw(folder: str) -> list[int]:
     """Draw half a crowd in a new database."""
     with world(str(Path(folder) / "c.db"), definition(private("central", CROWD // 2))) as it:
-        enrol(it, CROWD)
+        enrol_all(it, CROWD)
         play(it)
         return sorted(lots(it, 1)[0])
 
@@ -204,7 +204,7 @@ def test_processes_that_start_the_same_way_draw_differently(tmp_path: Path) -> N
 
 def test_replacements_are_drawn_at_random_from_those_not_yet_asked(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), definition(deadline=100.0)) as it:
-        enrol(it, 7)
+        enrol_all(it, 7)
         play(it)
         it.settle()
         asked = checked_in(it)
@@ -226,7 +226,7 @@ def test_replacements_are_drawn_at_random_from_those_not_yet_asked(tmp_path: Pat
 
 def test_replacements_are_drawn_at_random_when_everyone_was_asked(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), definition(deadline=100.0)) as it:
-        enrol(it, 5)
+        enrol_all(it, 5)
         play(it)
         for _ in range(5):  # everyone twice
             it.settle()
@@ -237,7 +237,7 @@ def test_replacements_are_drawn_at_random_when_everyone_was_asked(tmp_path: Path
 @pytest.mark.parametrize(("participations", "count"), [(1, 7), (2, 5)])
 def test_those_who_took_part_are_drawn_again_only_if_they_may(tmp_path: Path, participations: int, count: int) -> None:
     with world(str(tmp_path / "c.db"), definition(participations=participations)) as it:
-        enrol(it, count)
+        enrol_all(it, count)
         play(it)
         it.settle()
         took_part = checked_in(it)
@@ -251,7 +251,7 @@ def test_those_who_took_part_are_drawn_again_only_if_they_may(tmp_path: Path, pa
 def test_nobody_takes_part_more_often_than_allowed(address: str) -> None:
     """Two people take part in the first wave and three in the second: of four, at least one did so twice."""
     with world(address, definition(participations=2)) as it:
-        enrol(it, 4)
+        enrol_all(it, 4)
         for _ in range(2):
             play(it)
             it.settle()
@@ -259,10 +259,10 @@ def test_nobody_takes_part_more_often_than_allowed(address: str) -> None:
         it.settle()
         spent = {KEYS.index(key) for key, waves in it.asked.items() if len(waves) == 2}
         assert spent
-        assert it.status["stage"] == "open"  # it waits for people who may be asked
-        more = KEYS[4 : it.status["people"] + len(spent)]
+        assert it.status.stage == "open"  # it waits for people who may be asked
+        more = KEYS[4 : it.status.people + len(spent)]
         for key in more:
-            assert it.coordinator.register(STUDY, key)
+            assert enrol(it.coordinator, STUDY, key)
         it.keys += more
         play(it)
         it.settle()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from tests.service.world import SECRET, STUDY, World, definition, private, world
+from tests.service.world import SECRET, STUDY, World, definition, private, take_step, world
 from voxpop.privacy import Entry
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.refusals import Refusal
@@ -21,6 +21,7 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.log import text_of
 from voxpop.service.study.stages import Kind
+from voxpop.service.study.status import status_of
 
 
 def begin(it: World) -> None:
@@ -71,14 +72,14 @@ def test_a_step_that_another_coordinator_took_is_not_taken_again(
         def slowly(*arguments: Any) -> steps.Step:
             found = look(*arguments)
             monkeypatch.setattr(steps, "_look", look)
-            assert it.coordinator.step(STUDY)
+            assert take_step(it.coordinator, STUDY)
             return found
 
         monkeypatch.setattr(steps, "_look", slowly)
-        assert late.step(STUDY)
+        assert take_step(late, STUDY)
         kinds = [event.kind for event in it.coordinator.log(STUDY)]
         assert kinds.count(Kind.CLOSED) == 1
-        assert late.status(STUDY)["stage"] == it.status["stage"] == "closed"
+        assert status_of(late.context, STUDY).stage == it.status.stage == "closed"
         late.database.close()
 
 

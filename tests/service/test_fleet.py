@@ -12,7 +12,7 @@ import pytest
 from tests.helpers_cli import Outcome as Ended
 from tests.helpers_cli import main_of, pilot_of_model, study_file
 from tests.service.served import served
-from tests.service.world import SECRET, problem
+from tests.service.world import SECRET, add_operator, problem
 from voxpop.calibration.fit import calibrate
 from voxpop.cli import demo as command
 from voxpop.client import Outcome
@@ -25,6 +25,7 @@ from voxpop.service.keys import new_key, write_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import read_definition
+from voxpop.service.study.status import status_of
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.limits import RateLimit
 
@@ -75,7 +76,7 @@ class Served:
     def __init__(self, folder: Path, coordinator: Coordinator, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.coordinator, self.url = folder, coordinator, url
         key = new_key()
-        coordinator.add_operator("me", key)
+        add_operator(coordinator, "me", key)
         write_key(folder / "my.key", key)
         self._main = main_of(monkeypatch)
 
@@ -111,15 +112,15 @@ def test_a_study_of_a_trust_model_is_brought_to_its_end(here: Served) -> None:
     assert "finished: use price = " in done.out
     assert "tastes of 13 devices: around a truth drawn from the study's assumptions, as it has no pilot" in done.out
     assert "13 devices made 12 reports" in done.out
-    status = here.coordinator.status("tea")
-    assert (status["stage"], status["registered"]) == ("finished", 13)
+    status = status_of(here.coordinator.context, "tea")
+    assert (status.stage, status.registered) == ("finished", 13)
 
 
 def test_a_study_file_is_enough_where_a_clock_plays(here: Served) -> None:
     path = here.create("[service]\nrounds_per_second = 1000\n", enrolment="a-secret-word")
     done = here.fleet(path, "--devices", 12, "--enrolment-code", "a-secret-word", key=False)
     assert (done.code, done.err) == (0, "")
-    assert here.coordinator.status("tea")["stage"] == "finished"
+    assert status_of(here.coordinator.context, "tea").stage == "finished"
     again = here.fleet(path, "--enrolment-code", "a-secret-word", key=False)
     assert again.code == 0  # it is over, and nothing is left to do
     assert "made 0 reports" in again.out
@@ -152,7 +153,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(here: Served, given: list[objec
     done = here.fleet("tea", *given)
     assert done.code == 2
     assert sentence in done.err
-    assert here.coordinator.status("tea")["answered"] == 0
+    assert status_of(here.coordinator.context, "tea").answered == 0
 
 
 def test_what_a_study_waits_for_is_shown(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,18 @@ import pytest
 import sqlalchemy as sa
 
 from tests.service.served import served
-from tests.service.world import STUDY, World, definition, own_shuffler, private, quiet, world
+from tests.service.world import (
+    STUDY,
+    World,
+    check_in_as,
+    definition,
+    own_shuffler,
+    private,
+    quiet,
+    take_step,
+    take_total,
+    world,
+)
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import Keyring, hash_key
 from voxpop.service.refusals import Refusal
@@ -19,6 +30,8 @@ from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, send
 from voxpop.service.stores import schema
 from voxpop.service.stores.schema import reports, tokens
+from voxpop.service.study import life, participants
+from voxpop.service.study.invitations import Funnel
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
@@ -46,7 +59,7 @@ def of_key(it: World, key: str) -> Any:
 
 
 def check_in(it: World, key: str) -> str:
-    return str(json.loads(it.coordinator.checkin(STUDY, key)).get("status"))
+    return str(json.loads(check_in_as(it.coordinator, STUDY, key)).get("status"))
 
 
 def test_the_shuffler_deletes_the_report_of_one_who_withdraws_and_somebody_else_is_asked(
@@ -59,7 +72,7 @@ def test_the_shuffler_deletes_the_report_of_one_who_withdraws_and_somebody_else_
         if key != silent:
             assert it.answer(key, invited[key]) is True
     hashed = hash_key(invited[leaver]["token"])
-    it.coordinator.withdraw(STUDY, leaver)
+    participants.withdraw(it.coordinator.context, STUDY, leaver)
     assert check_in(it, leaver) == "withdrawn"
     assert of_key(it, leaver).withdrawn  # until the shuffler has confirmed
     assert hashed in {row.token_hash for row in rows(it.coordinator, schema.invitations)}
@@ -77,7 +90,7 @@ def test_the_shuffler_deletes_the_report_of_one_who_withdraws_and_somebody_else_
     it.settle()
     assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
     status = it.status
-    assert (status["registered"], status["never_asked"], status["withdrawn"]) == (29, 17, 1)
+    assert (status.registered, status.never_asked, status.withdrawn) == (29, 17, 1)
     assert len([key for key in it.asked if it.asked[key] == [1]]) == 13  # the leaver's report was counted, and deleted
 
 
@@ -117,17 +130,17 @@ def test_a_report_in_a_whole_batch_is_part_of_the_release_and_the_person_is_forg
     for key in invited:
         it.answer(key, invited[key])
     leaver = next(iter(invited))
-    it.coordinator.withdraw(STUDY, leaver)
+    participants.withdraw(it.coordinator.context, STUDY, leaver)
     it.settle()  # the shuffler says that it is too late
     assert of_key(it, leaver).withdrawn
-    assert it.status["never_asked"] == 29
+    assert it.status.never_asked == 29
     it.forward()
     it.settle()
     assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
     left = of_key(it, leaver)
     assert (left.participations, left.withdrawn) == (1, True)
     assert left.id not in {row.person for row in rows(it.coordinator, schema.invitations)}
-    assert (it.status["registered"], it.status["never_asked"]) == (29, 18)
+    assert (it.status.registered, it.status.never_asked) == (29, 18)
 
 
 def test_one_who_withdraws_without_an_answer_from_a_whole_batch_is_forgotten(pair: tuple[World, Shuffler]) -> None:
@@ -139,13 +152,13 @@ def test_one_who_withdraws_without_an_answer_from_a_whole_batch_is_forgotten(pai
     it.clock.now += 101
     it.settle()  # somebody else is asked in place of the silent one, whose token is withdrawn
     (fresh,) = [key for key in dict(it.invited()) if key not in first]
-    it.coordinator.withdraw(STUDY, silent)
+    participants.withdraw(it.coordinator.context, STUDY, silent)
     it.keys.remove(silent)
     it.answer(fresh, dict(it.invited())[fresh])
     it.forward()
     it.settle()
     assert of_key(it, silent) is None
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
 
 
 def test_one_who_withdraws_while_their_overdue_token_is_told_is_forgotten(
@@ -161,20 +174,21 @@ def test_one_who_withdraws_while_their_overdue_token_is_told_is_forgotten(
     announce = link.announce
 
     def overtaken(*given: Any) -> Any:
-        it.coordinator.withdraw(STUDY, silent)  # after the coordinator has read whose time is over
+        # after the coordinator has read whose time is over
+        participants.withdraw(it.coordinator.context, STUDY, silent)
         return announce(*given)
 
     it.clock.now += 101
     with monkeypatch.context() as patch:
         patch.setattr(link, "announce", overtaken)
-        it.coordinator.step(STUDY)
+        take_step(it.coordinator, STUDY)
     assert of_key(it, silent) is None
     it.keys.remove(silent)
     it.settle()
-    assert it.status["funnel"]["lapsed"] == 1
+    assert it.status.funnel.lapsed == 1
     it.answer_all()
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
 
 
 def test_a_paused_study_has_the_shuffler_forget_all_the_same(pair: tuple[World, Shuffler]) -> None:
@@ -182,14 +196,14 @@ def test_a_paused_study_has_the_shuffler_forget_all_the_same(pair: tuple[World, 
     invited = dict(it.invited())
     leaver = next(iter(invited))
     it.answer(leaver, invited[leaver])
-    it.coordinator.change(STUDY, Wanted.PAUSED)
-    it.coordinator.withdraw(STUDY, leaver)
+    life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
+    participants.withdraw(it.coordinator.context, STUDY, leaver)
     assert STUDY in it.coordinator.unfinished()
-    assert it.coordinator.step(STUDY)
+    assert take_step(it.coordinator, STUDY)
     assert rows(shuffler, reports) == []
     assert of_key(it, leaver) is None
-    assert not it.coordinator.step(STUDY)
-    assert it.status["funnel"]["asked"] == 12  # nobody is asked while it is paused
+    assert not take_step(it.coordinator, STUDY)
+    assert it.status.funnel.asked == 12  # nobody is asked while it is paused
 
 
 def test_ending_a_study_has_the_shuffler_delete_its_batch(pair: tuple[World, Shuffler]) -> None:
@@ -197,21 +211,21 @@ def test_ending_a_study_has_the_shuffler_delete_its_batch(pair: tuple[World, Shu
     invited = dict(it.invited())
     first, second, *_ = invited
     it.answer(first, invited[first])
-    it.coordinator.withdraw(STUDY, second)
-    it.coordinator.change(STUDY, Wanted.ENDED)
+    participants.withdraw(it.coordinator.context, STUDY, second)
+    life.change(it.coordinator.context, STUDY, Wanted.ENDED)
     assert of_key(it, second) is None
     with pytest.raises(Refusal, match="the shuffler has not deleted its reports") as call:
-        it.coordinator.delete(STUDY)
+        life.delete(it.coordinator.context, STUDY)
     assert call.value.status == 409
     assert STUDY in it.coordinator.unfinished()
-    assert it.coordinator.step(STUDY)
+    assert take_step(it.coordinator, STUDY)
     assert rows(shuffler, reports) == rows(shuffler, tokens) == []
     assert STUDY not in it.coordinator.unfinished()
-    assert not it.coordinator.step(STUDY)
+    assert not take_step(it.coordinator, STUDY)
     late = it.upload(invited[first], np.array(it.reports[1][0]))
     assert isinstance(late, Refusal)
     assert late.status == 410
-    it.coordinator.delete(STUDY)
+    life.delete(it.coordinator.context, STUDY)
     assert it.coordinator.studies() == []
 
 
@@ -220,11 +234,11 @@ def test_a_whole_batch_that_is_called_off_is_not_forwarded(pair: tuple[World, Sh
     for key, invitation in list(it.invited()):
         it.answer(key, invitation)
     ((batch, total),) = shuffler.sealed()
-    it.coordinator.change(STUDY, Wanted.ENDED)
+    life.change(it.coordinator.context, STUDY, Wanted.ENDED)
     with pytest.raises(Refusal, match="no wave waits") as call:
-        it.coordinator.take_total(batch, total)
+        take_total(it.coordinator, batch, total)
     assert call.value.status == 410
-    assert it.coordinator.step(STUDY)
+    assert take_step(it.coordinator, STUDY)
     assert shuffler.sealed() == []
     assert json.dumps(total) not in {row.total for row in rows(shuffler, schema.batches)}
 
@@ -243,7 +257,7 @@ def test_a_batch_that_was_called_off_does_not_begin_again(pair: tuple[World, Shu
 
 def test_a_shuffler_that_does_not_answer_is_told_again(pair: tuple[World, Shuffler], monkeypatch: Any) -> None:
     it, shuffler = pair
-    it.coordinator.change(STUDY, Wanted.ENDED)
+    life.change(it.coordinator.context, STUDY, Wanted.ENDED)
     link = it.coordinator.context.shuffler
 
     def away(name: str) -> None:
@@ -252,9 +266,9 @@ def test_a_shuffler_that_does_not_answer_is_told_again(pair: tuple[World, Shuffl
     with monkeypatch.context() as patch:
         patch.setattr(link, "call_off", away)
         with pytest.raises(httpx.ConnectError):
-            it.coordinator.step(STUDY)
+            take_step(it.coordinator, STUDY)
     assert STUDY in it.coordinator.unfinished()
-    assert it.coordinator.step(STUDY)
+    assert take_step(it.coordinator, STUDY)
     assert {row.state for row in rows(shuffler, schema.batches)} == {"called off"}
 
 
@@ -289,18 +303,18 @@ def test_what_the_shuffler_ended_is_ended_although_a_pause_began_meanwhile(
 
     def slow(*given: Any) -> dict[str, Any]:
         told = announce(*given)
-        it.coordinator.change(STUDY, Wanted.PAUSED)
+        life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
         return told
 
     it.clock.now += 101
     with monkeypatch.context() as patched:
         patched.setattr(shuffler, "announce", slow)
-        it.coordinator.step(STUDY)
-    assert it.status["life"] == "paused"
+        take_step(it.coordinator, STUDY)
+    assert it.status.life == "paused"
     assert it.invitation(late[0]) is None
-    assert it.status["funnel"] == {"asked": 12, "answered": 11, "lapsed": 1, "refused": 0}
-    it.coordinator.change(STUDY, Wanted.RUNNING)
+    assert it.status.funnel == Funnel(12, 11, 1, 0)
+    life.change(it.coordinator.context, STUDY, Wanted.RUNNING)
     it.settle()
     it.answer_all()
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2

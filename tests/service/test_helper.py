@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from tests.service.world import SECRET, STUDY, DirectShuffler, World, definition, encoded, own_shuffler, private, world
+from tests.service.world import (
+    SECRET,
+    STUDY,
+    DirectShuffler,
+    World,
+    definition,
+    encoded,
+    own_shuffler,
+    private,
+    take_step,
+    world,
+)
 from voxpop.errors import Array
 from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
@@ -83,7 +94,7 @@ def require_counted(it: World) -> None:
     assert len(it.reports[1]) == 12
     told = release.analyze(release.tally(np.array(it.reports[1])), Simulated(np.random.default_rng(0)))
     np.testing.assert_array_equal(current.closed[0].feedback.mean, told.mean)
-    assert (it.status["wave"], current.closed[0].feedback.count) == (2, 12)
+    assert (it.status.wave, current.closed[0].feedback.count) == (2, 12)
     assert it.shuffler is not None
     assert rows(it.coordinator.database, inbox, totals) + rows(it.shuffler.database, reports) == [0, 0, 0]
 
@@ -113,7 +124,7 @@ def test_each_server_holds_a_half_and_both_are_gone_with_the_wave(tmp_path: Path
         np.testing.assert_array_equal(sums, np.sum(it.reports[1], axis=0))
         assert sum(half in on_disk(tmp_path) for half in halves(it)) == len(halves(it)) > 12
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
         assert rows(it.coordinator.database, inbox, totals) + rows(helper.database, reports) == [0, 0, 0]
         assert not [half for half in halves(it) if half in on_disk(tmp_path)]
         with helper.database.read() as connection:
@@ -233,7 +244,7 @@ def test_a_device_that_dies_between_its_uploads_is_replaced(pair: tuple[World, S
     theirs = [it.shares(invitation, report)[0] for _, invitation in first[:3]]
     assert [it.help(invitation, half) for (_, invitation), half in zip(first, theirs, strict=False)] == [True] * 3
     it.settle()
-    assert (it.status["wave"], it.status["stage"]) == (1, "collecting")
+    assert (it.status.wave, it.status.stage) == (1, "collecting")
     it.clock.now += 101
     it.settle()
     fresh = dict(it.invited())
@@ -243,7 +254,7 @@ def test_a_device_that_dies_between_its_uploads_is_replaced(pair: tuple[World, S
     assert status_of(late) == 410
     it.answer_all()
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
     assert status_of(it.help(first[0][1], theirs[0])) == 410
     assert rows(helper.database, reports) == [0]
     require_counted(it)
@@ -257,7 +268,7 @@ def test_a_share_at_the_coordinator_alone_counts_nothing(pair: tuple[World, Shuf
     for other, invitation in others:
         assert it.answer(other, invitation) is True
     it.settle()
-    assert (it.status["wave"], it.status["answered"]) == (1, 11)
+    assert (it.status.wave, it.status.answered) == (1, 11)
     ((other, instead),) = it.invited()
     assert other != key
     assert it.answer(other, instead) is True
@@ -277,13 +288,13 @@ def test_whoever_withdraws_before_the_seal_is_in_no_total(pair: tuple[World, Shu
     participants.withdraw(it.coordinator.context, STUDY, first)
     it.keys.remove(first)
     it.settle()
-    assert (it.status["wave"], it.status["answered"]) == (1, 11)
+    assert (it.status.wave, it.status.answered) == (1, 11)
     assert status_of(it.upload(invitation, np.array([mine]))) == 410
     gone = [half.tobytes() for half in it.shares(invitation, np.array([mine])) if half.min() > 1]
     assert not [half for half in gone if half in on_disk(tmp_path)]
     it.answer_all()
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
     require_counted(it)
 
 
@@ -295,7 +306,7 @@ def test_whoever_withdraws_after_the_seal_stays_in_the_total(pair: tuple[World, 
     counted = next(iter(it.asked))
     participants.withdraw(it.coordinator.context, STUDY, counted)
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
     assert it.coordinator.snapshots.current(STUDY).closed[0].feedback.count == 12
     with it.coordinator.database.read() as connection:
         left = sa.select(people.c.participations).where(people.c.key_hash == hash_key(counted), people.c.withdrawn)
@@ -330,13 +341,13 @@ def test_a_pause_while_the_helper_seals_loses_nothing(pair: tuple[World, Shuffle
 
     helper.seal = meanwhile  # type: ignore[assignment, method-assign]
     it.settle()
-    assert (it.status["wave"], rows(it.coordinator.database, totals)) == (1, [0])
+    assert (it.status.wave, rows(it.coordinator.database, totals)) == (1, [0])
     participants.withdraw(it.coordinator.context, STUDY, next(iter(it.asked)))  # is in the total
     it.settle()
     helper.seal = seal  # type: ignore[method-assign]
     change(it.coordinator.context, STUDY, Wanted.RUNNING, "me")
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
     it.keys.remove(next(iter(it.asked)))
     require_counted(it)
 
@@ -356,7 +367,7 @@ def test_two_coordinators_seal_at_once(address: str, tmp_path: Path) -> None:
         def work(coordinator: Coordinator) -> None:
             together.wait()
             for _ in range(30):
-                coordinator.step(STUDY)
+                take_step(coordinator, STUDY)
 
         threads = [Thread(target=work, args=[one]) for one in (it.coordinator, second)]
         for thread in threads:

@@ -11,7 +11,17 @@ import pytest
 import sqlalchemy as sa
 
 from tests.service.test_helper import require_counted, rows
-from tests.service.world import SECRET, STUDY, DirectShuffler, World, definition, own_shuffler, private, world
+from tests.service.world import (
+    SECRET,
+    STUDY,
+    DirectShuffler,
+    World,
+    definition,
+    own_shuffler,
+    private,
+    take_step,
+    world,
+)
 from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.keys import hash_key
@@ -82,10 +92,10 @@ def test_people_whose_shares_the_helper_lost_are_replaced(address: str, tmp_path
         lose(it, [token for token, _ in it.halves][:3])
         del it.reports[1][:3]
         gone = [ours.tobytes() for _, ours in list(it.halves.values())[:3] if ours.min() > 1]
-        it.coordinator.step(STUDY)
+        take_step(it.coordinator, STUDY)
         assert not [half for half in gone if half in b"".join(one.read_bytes() for one in tmp_path.glob("coord*"))]
         it.settle()
-        assert it.status["answered"] == 9
+        assert it.status.answered == 9
         fresh = dict(it.invited())
         assert len(fresh) == 3
         assert set(fresh).isdisjoint(it.asked)
@@ -135,7 +145,7 @@ def test_two_helpers_that_claim_one_batch_count_nobody_twice(tmp_path: Path) -> 
         it.shuffler = first
         it.reports[1] = it.reports[1][::2]
         it.settle()
-        assert it.status["answered"] == 6
+        assert it.status.answered == 6
         it.answer_all()
         it.settle()
         require_counted(it)
@@ -206,7 +216,7 @@ def test_a_coordinator_killed_between_any_two_statements(tmp_path: Path, monkeyp
                 died += 1
             patch.undo()
             another(it, database)
-            wave, sealed = it.status["wave"], not rows(it.shuffler.database, reports)[0]
+            wave, sealed = it.status.wave, not rows(it.shuffler.database, reports)[0]
             if wave == 1:
                 gone = next(iter(it.asked))
                 participants.withdraw(it.coordinator.context, STUDY, gone)
@@ -225,7 +235,7 @@ def test_a_coordinator_killed_between_any_two_statements(tmp_path: Path, monkeyp
 def test_a_coordinator_restored_from_before_the_seal_begins_the_batch_again(sleepers: int, tmp_path: Path) -> None:
     """The helper has sealed, and the coordinator knows neither the total nor some of the shares."""
     with answered(tmp_path) as it:
-        it.coordinator.step(STUDY)
+        take_step(it.coordinator, STUDY)
         assert rows(it.coordinator.database, totals) == [1]
         with it.coordinator.database.write() as connection:
             connection.execute(sa.delete(totals))
@@ -246,7 +256,7 @@ def test_a_coordinator_restored_from_before_the_seal_begins_the_batch_again(slee
 
 def test_a_withdrawal_does_not_stop_a_restored_coordinator(tmp_path: Path) -> None:
     with answered(tmp_path) as it:
-        it.coordinator.step(STUDY)
+        take_step(it.coordinator, STUDY)
         with it.coordinator.database.write() as connection:  # as in a backup made before anybody had answered
             for table in (totals, inbox, receipts):
                 connection.execute(sa.delete(table))
@@ -274,7 +284,7 @@ def test_whatever_happens_both_count_the_same_people(seed: int, tmp_path: Path) 
         for noisy in (it.coordinator.context, it.shuffler):
             noisy.note = lambda kind, **values: notes.append(f"{kind} {values}")
         for _ in range(400):
-            if it.status["wave"] > 1:
+            if it.status.wave > 1:
                 break
             for key, invitation in list(it.invited()):
                 fate, token = rng.random(), invitation["token"]

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from tests.service.test_helper import require_counted, rows
 from tests.service.test_helper_faults import answered, begun, participations, replace_all
-from tests.service.world import STUDY, DirectShuffler, World, definition, own_shuffler, private, world
+from tests.service.world import STUDY, DirectShuffler, World, definition, own_shuffler, private, take_step, world
 from voxpop.service.keys import Keyring, hash_key
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
@@ -60,7 +60,7 @@ def test_nonsense_of_a_helper_changes_nothing_and_the_truth_is_taken_afterwards(
         liar = httpx.Client(transport=httpx.MockTransport(lie))
         context.shuffler = HttpShuffler("http://helper", Keyring.of(b"k" * 32), "http://helper", liar)
         while replies:
-            assert it.coordinator.step(STUDY) is False
+            assert take_step(it.coordinator, STUDY) is False
             assert notes[-1] == ("not_sealed", 502)
         assert rows(it.coordinator.database, totals, inbox, receipts) == [0, 12, 12]
         context.shuffler = truth
@@ -77,7 +77,7 @@ def test_a_helper_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
         while statuses:
             said = statuses[0]
             try:
-                assert it.coordinator.step(STUDY) is False
+                assert take_step(it.coordinator, STUDY) is False
             except httpx.HTTPStatusError:
                 assert said not in (404, 422)
         assert rows(it.coordinator.database, totals, inbox, receipts) == [0, 12, 12]
@@ -101,7 +101,7 @@ def lying(it: World, by: int) -> None:
 
 def require_void(it: World, spent: int) -> None:
     """See that a batch is void: nothing was released or is left, and its people are spent."""
-    assert it.status["wave"] == 1
+    assert it.status.wave == 1
     assert [event.kind for event in it.coordinator.log(STUDY)] == [Kind.CREATED, Kind.OPENED]
     assert it.shuffler is not None
     assert rows(it.coordinator.database, inbox, totals, receipts) + rows(it.shuffler.database, reports) == [0] * 4
@@ -115,8 +115,8 @@ def test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again
     with answered(tmp_path, address, participations=often, budget=50.0) as it:
         lying(it, 30_000)  # 12 people report 12 * 3368 at most, and have noise of 12 * 1634 on average
         before, first = set(it.asked), next(iter(it.halves))[0]
-        it.coordinator.step(STUDY)  # the total comes
-        it.coordinator.step(STUDY)  # and is void
+        take_step(it.coordinator, STUDY)  # the total comes
+        take_step(it.coordinator, STUDY)  # and is void
         require_void(it, often)
         current = it.coordinator.snapshots.current(STUDY)
         with it.coordinator.database.read() as connection:
@@ -141,8 +141,8 @@ def test_shares_that_do_not_belong_together_make_a_batch_void(tmp_path: Path) ->
         half, mine = it.shares(bad, np.array([[1000.0]]))
         assert it.help(bad, half) is True
         assert it.coordinate(bad, (mine + 30_000) % 65536) is True
-        it.coordinator.step(STUDY)
-        it.coordinator.step(STUDY)
+        take_step(it.coordinator, STUDY)
+        take_step(it.coordinator, STUDY)
         require_void(it, 1)
         replace_all(it)
         require_counted(it)
@@ -151,10 +151,10 @@ def test_shares_that_do_not_belong_together_make_a_batch_void(tmp_path: Path) ->
 def test_a_void_batch_keeps_nothing_of_one_who_withdrew_but_that_they_took_part(tmp_path: Path) -> None:
     with answered(tmp_path) as it:
         lying(it, 30_000)
-        it.coordinator.step(STUDY)
+        take_step(it.coordinator, STUDY)
         gone = next(iter(it.asked))
         participants.withdraw(it.coordinator.context, STUDY, gone)
-        it.coordinator.step(STUDY)
+        take_step(it.coordinator, STUDY)
         require_void(it, 1)
         with it.coordinator.database.read() as connection:
             (row,) = connection.execute(sa.select(people).where(people.c.withdrawn)).all()
@@ -171,11 +171,11 @@ def test_a_void_batch_waits_for_people_who_have_not_answered(tmp_path: Path) -> 
         it = begun(stack, tmp_path, registered=20)
         it.answer_all()
         lying(it, 30_000)
-        it.coordinator.step(STUDY)
-        it.coordinator.step(STUDY)
+        take_step(it.coordinator, STUDY)
+        take_step(it.coordinator, STUDY)
         require_void(it, 1)
         replace_all(it)
-        assert (it.status["answered"], it.status["short"]) == (8, 4)
+        assert (it.status.answered, it.status.short) == (8, 4)
         it.register(4)
         it.settle()
         it.play_all()  # for those who are new
@@ -211,7 +211,7 @@ def test_what_a_helper_says_of_people_who_did_not_withdraw_is_not_heeded(tmp_pat
         it.reports[1].pop(0)
         it.keys.remove(gone)
         it.settle()
-        assert it.status["answered"] == 9
+        assert it.status.answered == 9
         assert {key for key, _ in it.invited()} >= {key for key, _ in everybody[-2:]}
         it.coordinator.context.shuffler = DirectShuffler(it.shuffler)
         it.settle()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.helpers_fuzzing import fuzz
-from tests.service.world import STUDY, World, definition, own_shuffler, private, world
+from tests.service.world import STUDY, World, definition, own_shuffler, private, take_total, world
 from voxpop.service.refusals import Refusal
 
 
@@ -70,16 +70,16 @@ def test_only_the_total_of_the_whole_batch_is_taken(tmp_path: Path) -> None:
             if example[0] == "total" and could_be_true(example[1], total):
                 return  # that it is not the sum of the reports, only the shuffler knows
             with pytest.raises(Refusal) as refusal:
-                it.coordinator.take_total(batch, body)
+                take_total(it.coordinator, batch, body)
             assert refusal.value.status in (410, 422)
-            assert it.status["stage"] == "collecting"
+            assert it.status.stage == "collecting"
 
         fuzz(attack, change(), 150)
-        assert it.coordinator.take_total(batch, total) is True
-        assert it.coordinator.take_total(batch, total) is False
+        assert take_total(it.coordinator, batch, total) is True
+        assert take_total(it.coordinator, batch, total) is False
         other = {**total, "total": [total["total"][0] - 1]}
         with pytest.raises(Refusal, match="another total"):
-            it.coordinator.take_total(batch, other)
+            take_total(it.coordinator, batch, other)
         it.settle()
         assert [wave.feedback.count for wave in it.coordinator.snapshots.current(STUDY).closed] == [12]
 
@@ -88,4 +88,4 @@ def test_a_total_for_no_open_batch_is_refused(tmp_path: Path) -> None:
     with complete_batch(tmp_path) as (it, batch, total):
         for name in ("", "x" * 500, batch[:-1], "\x00", batch.upper() + "!"):
             with pytest.raises(Refusal, match="no wave waits for this batch"):
-                it.coordinator.take_total(name, total)
+                take_total(it.coordinator, name, total)

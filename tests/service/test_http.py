@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from tests.helpers_waiting import HANGING
 from tests.service.served import served
-from tests.service.world import SECRET, STUDY, Clock, definition, private
+from tests.service.world import SECRET, STUDY, Clock, add_operator, definition, private, take_step
 from voxpop.privacy.central import Central
 from voxpop.service import logs
 from voxpop.service.keys import new_key, sign
@@ -26,6 +26,7 @@ from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.participants import Newcomer
+from voxpop.service.study.status import status_of
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.shuffler_app import ShufflerApp
@@ -54,7 +55,7 @@ class Site:
     ) -> None:
         self.clock, self.model = Clock(), model
         self.coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET, clock=self.clock)
-        self.coordinator.add_operator("me", KEY)
+        add_operator(self.coordinator, "me", KEY)
         self.service = CoordinatorApp(self.coordinator, SHUFFLER_KEY, origins=origins)
         self.stack = ExitStack()
         self.client = self.stack.enter_context(client_of(self.service.guarded(RateLimit(rate, 3), 4096)))
@@ -72,7 +73,7 @@ class Site:
         self.step()
 
     def step(self) -> None:
-        while self.coordinator.step(STUDY):
+        while take_step(self.coordinator, STUDY):
             pass
 
     def invited(self) -> list[dict[str, Any]]:
@@ -89,7 +90,7 @@ class Site:
 
     @property
     def answered(self) -> int:
-        return int(self.coordinator.status(STUDY)["answered"])
+        return int(status_of(self.coordinator.context, STUDY).answered)
 
 
 @pytest.fixture
@@ -224,7 +225,8 @@ def test_time_is_told_in_seconds_left(site: Site) -> None:
 
 
 def test_nobody_can_speak_for_the_shuffler(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, body = f"/v2/batches/{BATCH}/total", b'{"count":1,"total":[1],"tokens":["00"]}'
+    path = f"/v2/batches/{BATCH}/total"
+    body = json.dumps({"count": 1, "total": [1], "tokens": ["00" * 32]}).encode()
     monkeypatch.setattr(site.service, "_awaits", lambda batch: True)
     for signature in (
         "",

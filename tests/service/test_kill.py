@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.service.chaos import Crowd, Victim, free_port, victims
-from tests.service.world import SECRET, STUDY, definition, private
+from tests.service.world import SECRET, STUDY, add_operator, definition, private
 from voxpop.client import Promise
 from voxpop.service.demo.crowd import disagreements
 from voxpop.service.keys import Keyring, new_key
@@ -29,7 +29,7 @@ def study(database: str, model: str, floor: int) -> Coordinator:
     second = private(model, floor).release_type.second
     link = HttpShuffler("http://127.0.0.1:1", Keyring.of(b""), "http://127.0.0.1:1") if second is not None else None
     coordinator = Coordinator(open_store(database, "coordinator"), SECRET, link)
-    coordinator.add_operator("me", KEY)
+    add_operator(coordinator, "me", KEY)
     coordinator.create(STUDY, definition(private(model, floor), deadline=3600.0))
     return coordinator
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,18 @@ import pytest
 import sqlalchemy as sa
 
 from tests.helpers_waiting import until
-from tests.service.world import SECRET, STUDY, World, definition, own_shuffler, private, world
+from tests.service.world import SECRET, STUDY, World, check_in_as, definition, own_shuffler, private, take_step, world
 from voxpop.service import audit
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import steps
+from voxpop.service.study import life, steps
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted, _remove
 from voxpop.service.study.log import row_of
 from voxpop.service.study.participants import Newcomer, check_in, register
 from voxpop.service.study.released import ReleaseRecord
+from voxpop.service.study.status import status_of
 
 PRIVATE = definition(private("central"), deadline=100.0)
 
@@ -30,7 +32,7 @@ def collecting(it: World) -> None:
     it.settle()
     it.play_all()
     it.settle()
-    assert it.status["stage"] == "collecting"
+    assert it.status.stage == "collecting"
 
 
 def actions(it: World) -> list[str]:
@@ -57,8 +59,8 @@ def test_a_draft_is_seen_by_nobody_and_can_be_changed_until_it_is_started(addres
     with world(address, PRIVATE) as it:
         coordinator = it.coordinator
         assert coordinator.create("cocoa", PRIVATE, draft=True, actor="ann")
-        assert not coordinator.step("cocoa")
-        assert coordinator.status("cocoa")["life"] == "draft"
+        assert not take_step(coordinator, "cocoa")
+        assert status_of(coordinator.context, "cocoa").life == "draft"
         for refused in (
             register(coordinator.context, [Newcomer("cocoa", "k" * 40)])[0],
             check_in(coordinator.context, [("cocoa", "k" * 40)])[0],
@@ -69,8 +71,8 @@ def test_a_draft_is_seen_by_nobody_and_can_be_changed_until_it_is_started(addres
             coordinator.decision("cocoa")
         assert coordinator.create("cocoa", definition(horizon=50), draft=True, actor="ben")
         assert coordinator.snapshots.current("cocoa").definition.problem.horizon == 50
-        assert coordinator.change("cocoa", Wanted.RUNNING, "ann")
-        assert coordinator.step("cocoa")
+        assert life.change(coordinator.context, "cocoa", Wanted.RUNNING, "ann")
+        assert take_step(coordinator, "cocoa")
         assert register(coordinator.context, [Newcomer("cocoa", "k" * 40)]) == [True]
         with pytest.raises(Refusal, match="already another study"):
             coordinator.create("cocoa", definition(horizon=60), draft=True)
@@ -80,7 +82,8 @@ def test_a_draft_is_seen_by_nobody_and_can_be_changed_until_it_is_started(addres
 def test_two_operators_who_press_the_same_button_both_succeed(address: str) -> None:
     with world(address, PRIVATE) as it, ThreadPoolExecutor(8) as threads:
         it.coordinator.create("cocoa", PRIVATE, draft=True)
-        done = list(threads.map(lambda who: it.coordinator.change("cocoa", Wanted.RUNNING, f"{who}"), range(8)))
+        start = partial(life.change, it.coordinator.context, "cocoa", Wanted.RUNNING)
+        done = list(threads.map(start, map(str, range(8))))
         assert sorted(done) == [False] * 7 + [True]
         assert actions(it).count("started") == 1
 
@@ -88,22 +91,22 @@ def test_two_operators_who_press_the_same_button_both_succeed(address: str) -> N
 def test_a_paused_study_plays_asks_and_releases_nothing_and_still_takes_reports(address: str) -> None:
     with world(address, PRIVATE, people=20) as it:
         it.settle()
-        assert it.coordinator.decision(STUDY)["rounds"] > 0
-        it.coordinator.change(STUDY, Wanted.PAUSED)
-        assert it.coordinator.decision(STUDY)["rounds"] == 0
+        assert it.coordinator.decision(STUDY).rounds > 0
+        life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
+        assert it.coordinator.decision(STUDY).rounds == 0
         with pytest.raises(Refusal, match="is paused; its rounds are not counted"):
             it.coordinator.play(STUDY, 1, "now", 1)
-        assert any(sentence.startswith("Paused") for sentence in it.status["says"])
-        it.coordinator.change(STUDY, Wanted.RUNNING)
+        assert any(sentence.startswith("Paused") for sentence in it.status.says)
+        life.change(it.coordinator.context, STUDY, Wanted.RUNNING)
         collecting(it)
-        it.coordinator.change(STUDY, Wanted.PAUSED)
+        life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
         it.answer_all()
         assert STUDY not in it.coordinator.unfinished()
-        assert not it.coordinator.step(STUDY)
-        assert (it.status["stage"], it.status["answered"]) == ("collecting", 12)
-        it.coordinator.change(STUDY, Wanted.RUNNING)
+        assert not take_step(it.coordinator, STUDY)
+        assert (it.status.stage, it.status.answered) == ("collecting", 12)
+        life.change(it.coordinator.context, STUDY, Wanted.RUNNING)
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
         assert actions(it) == ["created", "paused", "resumed", "paused", "resumed"]
 
 
@@ -111,9 +114,9 @@ def test_a_pause_takes_no_time_from_those_who_are_invited(address: str) -> None:
     with world(address, PRIVATE, people=12) as it:
         collecting(it)
         it.clock.now += 60.0
-        it.coordinator.change(STUDY, Wanted.PAUSED)
+        life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
         it.clock.now += 10_000.0
-        it.coordinator.change(STUDY, Wanted.RUNNING)
+        life.change(it.coordinator.context, STUDY, Wanted.RUNNING)
         it.settle()
         left = {invitation["seconds_left"] for _, invitation in it.invited()}
         assert left == {40.0}
@@ -128,14 +131,14 @@ def test_the_clock_of_the_rounds_stands_still_during_a_pause(address: str) -> No
             it.answer_all()
         it.settle()
         it.clock.now += 20.0
-        before = it.status["played"]
-        assert 0 < before < it.status["rounds"]
-        it.coordinator.change(STUDY, Wanted.PAUSED)
+        before = it.status.played
+        assert 0 < before < it.status.rounds
+        life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
         it.clock.now += 10_000.0
-        assert it.status["played"] == before
-        it.coordinator.change(STUDY, Wanted.RUNNING)
+        assert it.status.played == before
+        life.change(it.coordinator.context, STUDY, Wanted.RUNNING)
         it.settle()
-        assert it.status["played"] == before
+        assert it.status.played == before
 
 
 @pytest.mark.parametrize("model", ["central", "local", "shuffle", "aggregate"])
@@ -151,12 +154,12 @@ def test_a_study_that_is_ended_keeps_what_was_released_and_nothing_of_the_open_w
             collecting(it)
             key, invitation = next(iter(it.invited()))
             assert it.answer(key, invitation) is True
-            best = it.status["best"]
-            assert it.coordinator.change(STUDY, Wanted.ENDED, "ann")
-            assert not it.coordinator.change(STUDY, Wanted.ENDED, "ben")
+            best = it.status.best
+            assert life.change(it.coordinator.context, STUDY, Wanted.ENDED, "ann")
+            assert not life.change(it.coordinator.context, STUDY, Wanted.ENDED, "ben")
             status = it.status
-            assert (status["stage"], status["best"], status["reason"]) == ("finished", best, "an operator ended it")
-            assert json.loads(it.coordinator.checkin(STUDY, key))["status"] == "finished"
+            assert (status.stage, status.best, status.reason) == ("finished", best, "an operator ended it")
+            assert json.loads(check_in_as(it.coordinator, STUDY, key))["status"] == "finished"
             for table in ("inbox", "plays", "totals"):
                 assert table not in rows_about(it, STUDY)
             if model != "shuffle":
@@ -170,23 +173,23 @@ def test_what_cannot_be_is_refused_with_the_remedy(address: str) -> None:
         collecting(it)
         coordinator = it.coordinator
         for act, sentence in (
-            (lambda: coordinator.change(STUDY, Wanted.ARCHIVED), "end it before you archive it"),
-            (lambda: coordinator.delete(STUDY), "people may be answering; end it first"),
-            (lambda: coordinator.change("nothing", Wanted.PAUSED), "there is no study"),
+            (lambda: life.change(coordinator.context, STUDY, Wanted.ARCHIVED), "end it before you archive it"),
+            (lambda: life.delete(coordinator.context, STUDY), "people may be answering; end it first"),
+            (lambda: life.change(coordinator.context, "nothing", Wanted.PAUSED), "there is no study"),
         ):
             with pytest.raises(Refusal, match=sentence):
                 act()
         coordinator.create("cocoa", PRIVATE, draft=True)
         for wanted, sentence in ((Wanted.PAUSED, "has not begun"), (Wanted.ENDED, "delete it instead")):
             with pytest.raises(Refusal, match=sentence):
-                coordinator.change("cocoa", wanted)
-        coordinator.change(STUDY, Wanted.ENDED)
+                life.change(coordinator.context, "cocoa", wanted)
+        life.change(coordinator.context, STUDY, Wanted.ENDED)
         for wanted, sentence in ((Wanted.PAUSED, "nothing to pause"), (Wanted.RUNNING, "cannot go on")):
             with pytest.raises(Refusal, match=sentence):
-                coordinator.change(STUDY, wanted)
-        assert coordinator.change(STUDY, Wanted.ARCHIVED)
+                life.change(coordinator.context, STUDY, wanted)
+        assert life.change(coordinator.context, STUDY, Wanted.ARCHIVED)
         assert coordinator.studies(archived=False) == ["cocoa"]
-        assert coordinator.change(STUDY, Wanted.RUNNING)
+        assert life.change(coordinator.context, STUDY, Wanted.RUNNING)
         assert coordinator.studies(archived=False) == ["cocoa", STUDY]
 
 
@@ -199,17 +202,17 @@ def test_deleting_leaves_no_row_and_no_coordinator_misses_the_study(tmp_path: Pa
         it.answer_all()
         it.settle()
         colleague = Coordinator(it.coordinator.database, SECRET, clock=it.clock, released=other)
-        colleague.step(STUDY)
+        take_step(colleague, STUDY)
         assert [release and release.wave for release in (mine.of(STUDY), other.of(STUDY))] == [1, 1]
-        it.coordinator.change(STUDY, Wanted.ENDED)
+        life.change(it.coordinator.context, STUDY, Wanted.ENDED)
         assert rows_about(it, STUDY)
-        it.coordinator.delete(STUDY, "ann")
+        life.delete(it.coordinator.context, STUDY, "ann")
         assert rows_about(it, STUDY) == {}
         assert mine.of(STUDY) is None
         with it.coordinator.database.read() as connection:
             assert other.all_lost(connection) == {}
         with pytest.raises(Refusal, match="there is no study"):
-            it.coordinator.status(STUDY)
+            status_of(it.coordinator.context, STUDY)
         with pytest.raises(Refusal, match="was deleted, and devices may remember it"):
             it.coordinator.create(STUDY, PRIVATE)
         last = audit.trail(it.coordinator.database, STUDY)[0]
@@ -229,24 +232,24 @@ def test_a_step_that_began_before_a_pause_changes_nothing_after_it(
 
             def look_and_wait(*given: Any) -> steps.Step:
                 found = look(*given)
-                it.coordinator.change(STUDY, Wanted.PAUSED)
+                life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
                 return found
 
-            before = it.status["wave"], it.status["stage"], it.status["invited"]
+            before = it.status.wave, it.status.stage, it.status.invited
             monkeypatch.setattr(steps, "_look", look_and_wait)
-            it.coordinator.step(STUDY)
-            assert (it.status["wave"], it.status["stage"], it.status["invited"]) == before
+            take_step(it.coordinator, STUDY)
+            assert (it.status.wave, it.status.stage, it.status.invited) == before
             monkeypatch.setattr(steps, "_look", look)
-            it.coordinator.change(STUDY, Wanted.RUNNING)
-            it.coordinator.step(STUDY)
-        assert it.status["wave"] == 1
-        assert it.status["stage"] == "closed"
+            life.change(it.coordinator.context, STUDY, Wanted.RUNNING)
+            take_step(it.coordinator, STUDY)
+        assert it.status.wave == 1
+        assert it.status.stage == "closed"
 
 
 def test_who_registers_while_a_study_is_deleted_hears_that_there_is_none(new_postgres: Callable[[], str]) -> None:
     """On SQLite one writes after the other; on PostgreSQL the newcomer waits for the deletion."""
     with world(new_postgres(), PRIVATE, people=3) as it, ThreadPoolExecutor(1) as threads:
-        it.coordinator.change(STUDY, Wanted.ENDED)
+        life.change(it.coordinator.context, STUDY, Wanted.ENDED)
         it.coordinator.create("cocoa", PRIVATE)
         context = it.coordinator.context
         with it.coordinator.database.write() as connection:

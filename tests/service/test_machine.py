@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.service.world import SECRET, STUDY, World, definition, private, world
+from tests.service.world import SECRET, STUDY, World, definition, private, take_step, world
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox, invitations, people, receipts
@@ -54,12 +54,12 @@ class Waves(RuleBasedStateMachine):
 
     @rule(people=st.integers(1, 4))
     def somebody_registers(self, people: int) -> None:
-        if self.it.status["stage"] != "finished":
+        if self.it.status.stage != "finished":
             self.it.register(people)
 
     @rule()
     def a_step(self) -> None:
-        self.it.coordinator.step(STUDY)
+        take_step(self.it.coordinator, STUDY)
 
     @rule()
     def another_coordinator_takes_over(self) -> None:
@@ -71,8 +71,8 @@ class Waves(RuleBasedStateMachine):
     def rounds_are_played(self, rounds: int, key: str) -> None:
         before = self.it.status
         with suppress(Refusal):
-            done = self.it.coordinator.play(STUDY, max(1, before["wave"]), key + str(before["wave"]), rounds)
-            assert done["played"] == before["played"] + done["counted"]
+            done = self.it.coordinator.play(STUDY, max(1, before.wave), key + str(before.wave), rounds)
+            assert done.played == before.played + done.counted
 
     @rule(seconds=st.sampled_from([1.0, 60.0, 101.0, 1e8, -1e6]))
     def time_passes(self, seconds: float) -> None:
@@ -94,8 +94,8 @@ class Waves(RuleBasedStateMachine):
         report = np.full((1, len(invitation["wave"]["arms"])), value)
         verdict = self.it.upload(invitation, report)
         if verdict is True:
-            assert wave == self.it.status["wave"]
-            assert self.it.status["stage"] == "collecting"
+            assert wave == self.it.status.wave
+            assert self.it.status.stage == "collecting"
             assert not self.it.asked[key], "counted twice"
             self.it.asked[key].append(wave)
             self.counted[wave] = self.counted.get(wave, 0) + 1

@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.service.world import STUDY, World, definition, private, world
 from voxpop.service.keys import new_key
+from voxpop.service.refusals import accepted
 from voxpop.service.study import inbox, participants
 from voxpop.service.study.inbox import Upload
 
@@ -23,10 +24,10 @@ def one_wave(it: World) -> None:
     it.play_all()
     it.settle()
     told = participants.check_in(it.coordinator.context, [(STUDY, key) for key in it.keys])
-    found = {key: json.loads(str(text)) for key, text in zip(it.keys, told, strict=True)}
+    found = {key: json.loads(accepted(text)) for key, text in zip(it.keys, told, strict=True)}
     invited = [invitation for invitation in found.values() if invitation["invited"]]
     it.keys = [key for key in it.keys if not found[key]["invited"]]
-    place, arms = (STUDY, it.status["wave"]), len(invited[0]["wave"]["arms"])
+    place, arms = (STUDY, it.status.wave), len(invited[0]["wave"]["arms"])
     body = np.full(arms, 0.3).tobytes()
     verdicts = inbox.store(it.coordinator.context, [Upload(place, one["token"], body) for one in invited])
     assert verdicts == [True] * PEOPLE
@@ -41,7 +42,7 @@ def test_memory_does_not_grow_with_the_waves(tmp_path: Path) -> None:
         one_wave(it)  # leave out what is loaded once
         used = []
         tracemalloc.start()
-        while it.status["stage"] != "finished":
+        while it.status.stage != "finished":
             one_wave(it)
             gc.collect()
             used.append(tracemalloc.get_traced_memory()[0])

@@ -17,7 +17,7 @@ from voxpop.service import operators
 from voxpop.service.keys import new_key
 from voxpop.service.operators import Principal
 from voxpop.service.stores.schema import summaries
-from voxpop.service.study import overview
+from voxpop.service.study import life, overview
 from voxpop.service.study.life import Wanted
 from voxpop.service.web import guard
 from voxpop.service.web.connections import Connections
@@ -82,7 +82,7 @@ def test_the_gauges_follow_a_study(address: str, monkeypatch: pytest.MonkeyPatch
             return samples(metrics.text(ME).decode())
 
         it.settle()
-        needed = it.status["people"]
+        needed = it.status.people
         found = look()
         assert (found["people_needed"], found["people_missing"], found["registered"]) == (needed, needed - 3, 3)
         assert (found["wave"], found["budget_spent_ratio"], found["model_warning"]) == (1, 0, 0)
@@ -111,7 +111,7 @@ def test_the_gauges_follow_a_study(address: str, monkeypatch: pytest.MonkeyPatch
         with it.coordinator.database.write() as connection:
             connection.execute(sa.delete(summaries))
         assert look()["model_warning"] == 1
-        it.coordinator.change(STUDY, Wanted.ENDED)
+        life.change(it.coordinator.context, STUDY, Wanted.ENDED)
         assert look()["model_warning"] == 0  # or the alert would never end
         assert 'voxpop_study_stage{life="running",stage="finished",study="tea"} 1.0' in (
             look() and metrics.text(ME).decode()

@@ -12,7 +12,7 @@ from voxpop.cli import study
 from voxpop.cli.operators import LOCAL
 from voxpop.errors import Array
 from voxpop.model.direction import Direction
-from voxpop.service.study.status import watched
+from voxpop.service.study.status import Watch, watched
 
 
 class Customers(World):
@@ -24,7 +24,7 @@ class Customers(World):
         return super().answer(key, invitation, direction.turn(gained))
 
 
-def conducted(path: Path, direction: Direction) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def conducted(path: Path, direction: Direction) -> tuple[Watch, list[dict[str, Any]]]:
     """Conduct a study to its end; return what can be seen of it, and the bodies of its log."""
     made = replace(definition(), direction=direction)
     with world(str(path), made, 80) as it:
@@ -39,10 +39,10 @@ def test_costs_lead_to_the_same_plans_and_are_shown_as_costs(tmp_path: Path) -> 
     spent, costs = conducted(tmp_path / "b.db", Direction.MINIMIZE)
     assert costs[0] == {**rewards[0], "direction": "minimize"}
     assert costs[1:] == rewards[1:]
-    assert spent["status"]["best"] == gained["status"]["best"]
-    np.testing.assert_array_equal(spent["estimates"], 0.0 - np.array(gained["estimates"]))
-    np.testing.assert_array_equal(spent["lower"], 0.0 - np.array(gained["upper"]))
-    np.testing.assert_array_equal(spent["upper"], 0.0 - np.array(gained["lower"]))
+    assert spent.status.best == gained.status.best
+    np.testing.assert_array_equal(spent.estimates, 0.0 - np.array(gained.estimates))
+    np.testing.assert_array_equal(spent.lower, 0.0 - np.array(gained.upper))
+    np.testing.assert_array_equal(spent.upper, 0.0 - np.array(gained.lower))
 
 
 def test_devices_are_told_whether_they_record_costs(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_who_sends_a_report_to_the_coordinator_instead_is_replaced_like_anyone_w
     it.settle()
     it.answer_all()
     it.settle()
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
 
 
 def test_whom_the_shuffler_has_counted_cannot_stop_other_uploads(it: World) -> None:
@@ -61,14 +61,14 @@ def test_whom_the_shuffler_has_counted_cannot_stop_other_uploads(it: World) -> N
         assert it.answer(key, invitation) is True
     it.clock.now += 101
     it.settle()
-    assert it.status["funnel"]["asked"] == 13  # the shuffler has said who answered
+    assert it.status.funnel.asked == 13  # the shuffler has said who answered
     assert_sent_away(misdirect(it, others[0][1]))
     assert_sent_away(misdirect(it, first[1]))
     it.answer_all()
     it.settle()
     late = misdirect(it, others[0][1])  # the wave is released
     assert late is False or isinstance(late, Refusal)
-    assert it.status["wave"] == 2
+    assert it.status.wave == 2
 
 
 def test_a_group_that_cannot_be_stored_is_not_tried_for_ever(

@@ -15,6 +15,7 @@ from voxpop.runtime.random_streams import stream
 from voxpop.service.demo.crowd import disagreements
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import inbox, plays, totals
+from voxpop.service.study.coordinator import RoundsCounted
 from voxpop.service.study.log import fold
 
 
@@ -100,7 +101,7 @@ def test_everyone_is_asked_once_and_only_as_many_as_planned(address: str) -> Non
         it.run()
         assert {len(waves) for waves in it.asked.values()} == {1}
         assert {wave: len(rows) for wave, rows in it.reports.items()} == dict.fromkeys(range(1, 6), 12)
-        assert it.status["never_asked"] == 80 - 60
+        assert it.status.never_asked == 80 - 60
 
 
 def test_people_take_part_again_as_far_as_the_budget_allows(address: str) -> None:
@@ -110,8 +111,8 @@ def test_people_take_part_again_as_far_as_the_budget_allows(address: str) -> Non
             it.run()
         # Two releases of eps = 5 add up to 7.4, three would add up to more than 8.
         assert max(len(waves) for waves in it.asked.values()) == 2
-        assert it.status["stage"] == "open"
-        assert any(sentence.startswith("Waiting: wave") for sentence in it.status["says"])
+        assert it.status.stage == "open"
+        assert any(sentence.startswith("Waiting: wave") for sentence in it.status.says)
         ledger = it.coordinator.snapshots.current(STUDY).ledger
         assert 5.0 < ledger.totals(1e-6)["epsilon"] <= 8.0
         it.register(60)
@@ -154,7 +155,7 @@ def test_no_shows_are_replaced_by_others(address: str) -> None:
         assert late.status == 410
         it.answer_all()
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
 
 
 def test_people_who_missed_the_deadline_are_asked_again_when_nobody_else_is_left(address: str) -> None:
@@ -185,19 +186,19 @@ def test_the_draw_is_uniform(tmp_path: Path) -> None:
 def test_a_clock_plays_the_rounds(address: str) -> None:
     with world(address, definition(private("central"), rounds_per_second=2.0), people=60) as it:
         it.settle()
-        assert it.status["stage"] == "playing"
+        assert it.status.stage == "playing"
         it.clock.now += 0.4
         it.settle()
-        assert it.status["stage"] == "playing"
+        assert it.status.stage == "playing"
         it.clock.now += 0.2
         it.settle()
-        assert it.status["stage"] == "collecting"
+        assert it.status.stage == "collecting"
         with pytest.raises(Refusal, match="a clock plays"):
             it.coordinator.play(STUDY, 1, "x", 1)
         it.answer_all()
         it.settle()
         it.clock.now -= 10_000  # a clock that was set back plays nothing twice
-        assert it.status["played"] == 0
+        assert it.status.played == 0
 
 
 def test_decisions_are_played_in_order_and_rounds_counted_once(address: str) -> None:
@@ -213,9 +214,9 @@ def test_decisions_are_played_in_order_and_rounds_counted_once(address: str) -> 
         seen = []
         for number in range(plan.plan.asked):
             now = it.coordinator.decision(STUDY)
-            seen.append(now["index"])
-            assert it.coordinator.play(STUDY, 4, f"r{number}", 1)["counted"] == 1
-            assert it.coordinator.play(STUDY, 4, f"r{number}", 1)["counted"] == 0
+            seen.append(now.index)
+            assert it.coordinator.play(STUDY, 4, f"r{number}", 1).counted == 1
+            assert it.coordinator.play(STUDY, 4, f"r{number}", 1).counted == 0
         assert seen == np.repeat(plan.plan.arms, plan.plan.pulls).tolist()
         with pytest.raises(Refusal, match="other rounds were reported under"):
             it.coordinator.play(STUDY, 4, "r0", 2)
@@ -226,7 +227,7 @@ def test_decisions_are_played_in_order_and_rounds_counted_once(address: str) -> 
 def test_more_rounds_than_planned_are_not_counted(address: str) -> None:
     with world(address, definition(), people=10) as it:
         it.settle()
-        assert it.coordinator.play(STUDY, 1, "a", 1000) == {"counted": 1, "played": 1}
+        assert it.coordinator.play(STUDY, 1, "a", 1000) == RoundsCounted(1, 1)
 
 
 def test_the_same_study_again_changes_nothing_and_another_is_refused(address: str) -> None:

@@ -18,6 +18,7 @@ from voxpop.service.operators import IDLE_SECONDS, LONGEST_SECONDS, Principal
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
+from voxpop.service.study.status import status_of
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_over_http_viewers_see_their_study_and_change_nothing(site: Site) -> Non
         site.client.delete(place, headers=boss),
     ]
     assert [answer.status_code for answer in refused] == [403] * 6
-    assert site.coordinator.status(STUDY)["stage"] == "collecting"
+    assert status_of(site.coordinator.context, STUDY).stage == "collecting"
     assert site.client.delete("/v2/keys/boss", headers=as_(KEY)).json() == {"name": "boss", "status": "revoked"}
     assert site.client.get(place, headers=boss).json()["error"].startswith("this key was revoked")
     trail = site.client.get(f"/v2/audit?study={STUDY}", headers=as_(KEY)).json()["entries"]

@@ -21,6 +21,7 @@ from voxpop.service.keys import Keyring, new_key
 from voxpop.service.serve import Settings, settings_of
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.stores.migrate import open_store
+from voxpop.service.study import life
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.connections import Connections
 from voxpop.service.web.coordinator_app import CoordinatorApp
@@ -73,7 +74,7 @@ def test_a_page_can_read_what_became_of_its_report(site: Site) -> None:
     ]
     assert [reply.status_code for reply in replies] == [201, 200, 409, 401, 400]
     assert [told(reply.headers) for reply in replies] == [READABLE] * 5
-    site.coordinator.change(STUDY, Wanted.ENDED)
+    life.change(site.coordinator.context, STUDY, Wanted.ENDED)
     site.step()
     late = site.put(other, {"report": [0.5]}, **PAGE)
     assert (late.status_code, told(late.headers)) == (410, READABLE)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from tests.service.world import STUDY, World, definition, world
 from voxpop.report.summary import describe
 from voxpop.service.stores.schema import summaries
-from voxpop.service.study import log, overview
+from voxpop.service.study import life, log, overview
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.overview import look
 
@@ -46,14 +46,14 @@ def test_a_glance_agrees_with_the_status_at_every_stage(here: World) -> None:
         (glance,) = look(here.coordinator.context)
         status = here.status
         assert glance.summary is not None
-        assert (glance.stage, glance.wave, glance.registered) == (status["stage"], status["wave"], 40)
-        assert glance.never_asked == status["never_asked"]
-        assert glance.funnel.answered == status["answered"]
-        assert glance.summary.people == status["people"]
-        assert glance.summary.rounds == status["rounds"]
-        assert glance.summary.best == describe(status["best"]["decision"])
-        assert glance.summary.certified == status["best"]["certified"]
-        assert glance.summary.answered is (status["wave"] > 1)
+        assert (glance.stage, glance.wave, glance.registered) == (status.stage, status.wave, 40)
+        assert glance.never_asked == status.never_asked
+        assert glance.funnel.answered == status.answered
+        assert glance.summary.people == status.people
+        assert glance.summary.rounds == status.rounds
+        assert glance.summary.best == describe(status.best.decision)
+        assert glance.summary.certified == status.best.certified
+        assert glance.summary.answered is (status.wave > 1)
         assert glance.stage == "collecting"
         assert glance.closes_at == here.clock() + 86_400.0
         here.answer_all()
@@ -107,7 +107,7 @@ def test_a_study_that_is_deleted_meanwhile_does_no_harm(here: World, monkeypatch
 
     def overtaken(context: Any, **row: Any) -> None:
         if row["study"] == "gone":
-            here.coordinator.delete("gone")
+            life.delete(here.coordinator.context, "gone")
         write(context, **row)
 
     monkeypatch.setattr(overview, "_write", overtaken)
@@ -133,7 +133,7 @@ def test_only_one_study_is_read_if_only_one_may_be_seen(here: World) -> None:
 
 
 def test_an_ended_study_says_so(here: World) -> None:
-    here.coordinator.change(STUDY, Wanted.ENDED, "me")
+    life.change(here.coordinator.context, STUDY, Wanted.ENDED, "me")
     (glance,) = look(here.coordinator.context)
     assert glance.stage == "finished"
     assert glance.summary is not None

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.service.world import STUDY, World, definition, private, world
-from voxpop.service.study import participants
+from tests.service.world import STUDY, World, check_in_as, definition, enrol, private, world
+from voxpop.service.study import life, participants
 from voxpop.service.study.life import Wanted
 
 
 def told(it: World, key: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(it.coordinator.checkin(STUDY, key))
+    found: dict[str, Any] = json.loads(check_in_as(it.coordinator, STUDY, key))
     return found
 
 
@@ -69,7 +69,7 @@ def test_a_pause_of_the_study_takes_no_time_from_the_invited_and_lets_them_rest(
         it.settle()
         key, _ = next(iter(it.invited()))
         it.clock.now += 1000.0
-        it.coordinator.change(STUDY, Wanted.PAUSED)
+        life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
         it.clock.now += 100_000.0
         found = told(it, key)
         assert (found["seconds_left"], found["next_check_in"]) == (2000.0, 1000.0)
@@ -94,9 +94,9 @@ def test_every_reply_to_a_check_in_says_when_to_come_back(address: str) -> None:
     with world(address, definition(private("central"), deadline=90.0), people=30) as it:
         it.settle()
         assert told(it, it.keys[0])["next_check_in"] == 1
-        it.coordinator.change(STUDY, Wanted.PAUSED)
+        life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
         assert told(it, it.keys[0])["next_check_in"] == 30
-        it.coordinator.change(STUDY, Wanted.RUNNING)
+        life.change(it.coordinator.context, STUDY, Wanted.RUNNING)
         it.play_all()
         it.settle()
         (key, invitation), *_ = it.invited()
@@ -106,7 +106,7 @@ def test_every_reply_to_a_check_in_says_when_to_come_back(address: str) -> None:
         it.answer_all()
         it.settle()
         assert told(it, key)["next_check_in"] == 86_400
-        it.coordinator.change(STUDY, Wanted.ENDED)
+        life.change(it.coordinator.context, STUDY, Wanted.ENDED)
         assert told(it, key) == {"invited": False, "status": "finished", "next_check_in": None}
 
 
@@ -115,7 +115,7 @@ def test_all_studies_that_go_on_are_one_crowd(tmp_path: Path) -> None:
         for name in ("over", "other"):
             it.coordinator.create(name, definition())
             for number in range(10):
-                it.coordinator.register(name, f"{number:040}")
-        it.coordinator.change("over", Wanted.ENDED)
+                enrol(it.coordinator, name, f"{number:040}")
+        life.change(it.coordinator.context, "over", Wanted.ENDED)
         told(it, it.keys[0])
         assert it.coordinator.context.crowd[0] == 40

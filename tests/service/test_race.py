@@ -8,7 +8,7 @@ from threading import Barrier
 import numpy as np
 import sqlalchemy as sa
 
-from tests.service.world import SECRET, STUDY, definition, private, world
+from tests.service.world import SECRET, STUDY, definition, enrol, private, take_step, world
 from voxpop.privacy import Secure
 from voxpop.service.keys import new_key
 from voxpop.service.reports import Verdict
@@ -40,12 +40,12 @@ def test_a_wave_closes_once_and_its_noise_is_released_once(new_postgres: Callabl
         others = [Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock) for _ in range(RACERS)]
         for _ in range(5):
             while it.coordinator.snapshots.current(STUDY).wave is None:
-                together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
+                together([lambda o=o: take_step(o, STUDY) for o in others])  # type: ignore[misc]
             it.play_all()
-            together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
-            assert it.status["invited"] == 12
+            together([lambda o=o: take_step(o, STUDY) for o in others])  # type: ignore[misc]
+            assert it.status.invited == 12
             it.answer_all()
-            together([lambda o=o: o.step(STUDY) for o in others])  # type: ignore[misc]
+            together([lambda o=o: take_step(o, STUDY) for o in others])  # type: ignore[misc]
         it.settle()
         kinds = Counter(event.kind for event in it.coordinator.log(STUDY))
         assert (kinds[Kind.OPENED], kinds[Kind.CLOSED]) == (5, 5)
@@ -76,7 +76,7 @@ def test_one_token_at_two_coordinators_counts_once(new_postgres: Callable[[], st
             assert sum(verdict is True for verdict in verdicts) == 1
             assert sum(verdict is False for verdict in verdicts) == 1
             assert [v.status for v in verdicts if not isinstance(v, bool)] == [409, 409]  # type: ignore[attr-defined]
-        assert it.status["answered"] == 12
+        assert it.status.answered == 12
         for other in others:
             other.database.close()
 
@@ -86,8 +86,8 @@ def test_one_key_registers_once(new_postgres: Callable[[], str]) -> None:
     with world(address, definition()) as it:
         others = [Coordinator(open_store(address, "coordinator"), SECRET, noise=Secure()) for _ in range(RACERS)]
         key = new_key()
-        together([lambda o=o: o.register(STUDY, key) for o in others])  # type: ignore[misc]
-        assert it.status["registered"] == 1
+        together([lambda o=o: enrol(o, STUDY, key) for o in others])  # type: ignore[misc]
+        assert it.status.registered == 1
         for other in others:
             other.database.close()
 

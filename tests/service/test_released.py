@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 
 from tests.helpers_cli import main_of, refusal
 from tests.service.postgres import with_name
-from tests.service.world import SECRET, STUDY, World, definition, private, world
+from tests.service.world import SECRET, STUDY, World, definition, private, take_step, world
 from voxpop.errors import InputError
 from voxpop.service.keys import write_key
 from voxpop.service.serve import Settings, coordinator_of, settings_of
@@ -131,7 +131,7 @@ def test_a_database_that_is_replaced_while_a_coordinator_runs_closes_no_wave(tmp
         it.settle()
         assert closed(it) == 1
         assert noted == [("restored", f"wave 2 of study '{STUDY}'")]
-        assert any("restore the newer database" in sentence for sentence in it.status["says"])
+        assert any("restore the newer database" in sentence for sentence in it.status.says)
 
 
 class Killed(BaseException):
@@ -234,7 +234,7 @@ def test_a_coordinator_notes_what_another_one_closed(tmp_path: Path) -> None:
         for wave in (1, 2):
             collect(it)
             it.settle()  # the first one closes the wave
-            second.step(STUDY)
+            take_step(second, STUDY)
             release = other.of(STUDY)
             assert release is not None
             assert release.wave == wave

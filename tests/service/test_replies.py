@@ -13,7 +13,7 @@ import schemathesis
 
 from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, as_
-from tests.service.world import SECRET, STUDY, definition, private
+from tests.service.world import SECRET, STUDY, add_operator, definition, private, take_step
 from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.keys import Keyring, new_key
@@ -37,7 +37,7 @@ class Services:
         self._operations: dict[str, list[tuple[re.Pattern[str], Any]]] = {}  # by address
         self._stack = ExitStack()
         self.coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET)
-        self.coordinator.add_operator("me", KEY)
+        add_operator(self.coordinator, "me", KEY)
         self._mine = CoordinatorApp(self.coordinator, SHUFFLER_KEY)
         self.url = self.serve(self._mine, self._stack)
         self.shuffler = Shuffler(open_store(str(folder / "s.db"), "shuffler"), lambda kind, **values: None)
@@ -107,7 +107,7 @@ def run_study(services: Services, people: list[str]) -> set[str]:
     """Play and answer until the study is finished, watching it meanwhile; return the statuses of check-ins."""
     client, place, said = services.client, f"{services.url}/v2/studies/{STUDY}", set()
     for turn in range(200):
-        while services.coordinator.step(STUDY):
+        while take_step(services.coordinator, STUDY):
             pass
         for path in ("", "/log", "/watch"):
             client.get(place + path, headers=as_(KEY))

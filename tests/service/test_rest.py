@@ -6,6 +6,7 @@ import pytest
 
 from tests.service.world import STUDY, World, definition, private, world
 from voxpop.model.waves import Plan
+from voxpop.service.study.coordinator import RoundsCounted
 from voxpop.service.study.definition import Definition
 from voxpop.study.study import Study
 
@@ -30,15 +31,15 @@ def test_people_are_invited_when_the_rounds_that_are_asked_about_are_played(tmp_
     with world(str(tmp_path / "c.db"), definition(), people=80) as it:
         plan = plan_with_rest(it)
         assert plan.asked < plan.length
-        assert it.status["rounds"] == plan.asked
-        assert it.coordinator.play(STUDY, plan.wave, "most", plan.asked - 1)["counted"] == plan.asked - 1
+        assert it.status.rounds == plan.asked
+        assert it.coordinator.play(STUDY, plan.wave, "most", plan.asked - 1).counted == plan.asked - 1
         it.settle()
-        assert it.status["stage"] == "playing"
+        assert it.status.stage == "playing"
         assert list(it.invited()) == []
-        assert it.coordinator.decision(STUDY)["index"] == plan.arms[-1]
-        assert it.coordinator.play(STUDY, plan.wave, "rest", 1 + plan.rest) == {"counted": 1, "played": plan.asked}
+        assert it.coordinator.decision(STUDY).index == plan.arms[-1]
+        assert it.coordinator.play(STUDY, plan.wave, "rest", 1 + plan.rest) == RoundsCounted(1, plan.asked)
         it.settle()
-        assert it.status["stage"] == "collecting"
+        assert it.status.stage == "collecting"
         assert len(list(it.invited())) == plan.people
 
 
@@ -48,7 +49,7 @@ def test_while_people_answer_the_incumbent_is_the_decision_in_force(tmp_path: Pa
         it.play_all()
         it.settle()
         now = it.coordinator.decision(STUDY)
-        assert (now["stage"], now["index"], now["rounds"]) == ("collecting", plan.reference, 0)
+        assert (now.stage, now.index, now.rounds) == ("collecting", plan.reference, 0)
         before = it.coordinator.snapshots.current(STUDY)
         assert before.best == plan.reference
         it.answer_all()
@@ -62,10 +63,10 @@ def test_a_clock_invites_people_after_the_rounds_that_are_asked_about(tmp_path: 
         plan = plan_with_rest(it)
         it.clock.now += plan.asked / 2 - 0.1
         it.settle()
-        assert it.status["stage"] == "playing"
+        assert it.status.stage == "playing"
         it.clock.now += 0.2
         it.settle()
-        assert it.status["stage"] == "collecting"
+        assert it.status.stage == "collecting"
 
 
 @pytest.mark.parametrize("model", ["none", "central"])

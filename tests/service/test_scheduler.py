@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.world import STUDY, definition, private, world
+from tests.service.world import STUDY, definition, enrol, private, world
 from voxpop.service.keys import new_key
 from voxpop.service.study import scheduler as module
 from voxpop.service.study.context import Context
@@ -58,8 +58,8 @@ def test_a_study_is_looked_at_when_something_happens_or_its_time_comes(
 
         async def run() -> None:
             await watched.rest()
-            it.coordinator.register("clock", new_key())
-            it.coordinator.register("clock", new_key())
+            enrol(it.coordinator, "clock", new_key())
+            enrol(it.coordinator, "clock", new_key())
             assert set(await watched.look()) == {"clock"}  # enough people are there: the clock starts
             await watched.rest()
             it.register(1)
@@ -94,7 +94,7 @@ def test_between_looks_at_all_studies_only_those_are_looked_at_that_changed_or_w
         it.coordinator.create("clock", definition(rounds_per_second=0.1))
         it.coordinator.create("idle", definition())
         for _ in range(2):
-            it.coordinator.register("clock", new_key())
+            enrol(it.coordinator, "clock", new_key())
         watched = Watched(it, monkeypatch)
         scheduler = watched.scheduler
 

@@ -11,9 +11,9 @@ from tests.helpers_cli import main_of, refusal
 from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.keys import make_secret, new_key, write_key
+from voxpop.service.operators import principal_of
 from voxpop.service.serve import Settings, coordinator_of, run, settings_of, shuffler_of
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.shuffler_app import ShufflerApp
 
@@ -127,7 +127,7 @@ def test_key_files_are_made_for_their_owner_only(tmp_path: Path, monkeypatch: py
     rights = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("*")}
     assert rights == {"a.key": 0o600, "b.key": 0o600, "c.db": 0o600}
     with closing(open_store(str(database), "coordinator")) as store:
-        assert Coordinator(store, b"").principal((tmp_path / "b.key").read_text().strip())
+        assert principal_of(store, (tmp_path / "b.key").read_text().strip())
 
 
 def test_a_key_file_is_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

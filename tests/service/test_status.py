@@ -2,18 +2,21 @@
 
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from tests.service.world import definition
+from tests.service.world import definition, private
 from voxpop.journal.wave import ClosedWave, Wave
 from voxpop.model.waves import Feedback, Forecast, Plan, changed
 from voxpop.policies import make_policy
+from voxpop.service.study.invitations import Funnel
 from voxpop.service.study.log import Snapshot
-from voxpop.service.study.status import best_decision, sentences
+from voxpop.service.study.stages import Life, Stage, State
+from voxpop.service.study.status import DecisionInForce, PrivacySummary, Status, best_decision, sentences
 
 
 def begun(name: str = "waves", **settings: Any) -> Snapshot:
@@ -21,15 +24,29 @@ def begun(name: str = "waves", **settings: Any) -> Snapshot:
     return Snapshot.begin(made)
 
 
-def status(snapshot: Snapshot, **others: Any) -> dict[str, Any]:
+def status(snapshot: Snapshot, **others: Any) -> Status:
     """Return a status with these parts."""
-    best = best_decision(snapshot)
-    usual = {"stage": "closed", "life": "running", "wave": 1, "people": 0, "short": 0}
-    plan = snapshot.pending
-    forecast = None if plan is None or plan.forecast is None else asdict(plan.forecast)
-    arms = 0 if plan is None else len(plan.arms)
-    parts = {"forecast": forecast, "arms": arms, "reason": snapshot.ended, "warning": snapshot.warning}
-    return {**usual, "in_force": {**best, "rounds": 0}, "best": best, **parts, **others}
+    best, plan = best_decision(snapshot), snapshot.pending
+    numbers = ("rounds", "played", "people", "answered", "invited", "short", "registered", "never_asked", "withdrawn")
+    usual: dict[str, Any] = {
+        **dict.fromkeys(numbers, 0),
+        "study": "tea",
+        "stage": Stage.CLOSED,
+        "life": Life.RUNNING,
+        "state": State.PLANNING,
+        "wave": 1,
+        "funnel": Funnel(),
+        "active": len(snapshot.state.active),
+        "in_force": DecisionInForce(best.index, best.decision, 0),
+        "best": best,
+        "forecast": None if plan is None else plan.forecast,
+        "arms": 0 if plan is None else len(plan.arms),
+        "reason": snapshot.ended,
+        "warning": snapshot.warning,
+        "holds": [],
+        "says": [],
+    }
+    return Status(**{**usual, **others})
 
 
 def closed(snapshot: Snapshot, warning: str) -> Snapshot:
@@ -46,13 +63,19 @@ def closed(snapshot: Snapshot, warning: str) -> Snapshot:
 def test_an_infinite_certificate_is_null() -> None:
     snapshot = begun()
     unknown = replace(snapshot, state=changed(snapshot.state, certified=float("inf")))
-    assert best_decision(unknown)["certified"] is None
-    json.dumps(best_decision(unknown), allow_nan=False)
+    assert best_decision(unknown).certified is None
+    json.dumps(msgspec.to_builtins(best_decision(unknown)), allow_nan=False)
     assert "Certified: nothing yet." in sentences(status(unknown))
 
 
+def test_people_who_are_all_taken_for_honest_are_not_mentioned() -> None:
+    for share, told in ((1.0, False), (0.5, True)):
+        promised = replace(private("shuffle"), honest=share).describe()
+        assert ("honest" in msgspec.to_builtins(PrivacySummary(**promised))) is told
+
+
 def test_without_answers_nothing_is_called_the_best() -> None:
-    snapshot, trying = begun(), {"index": 2, "decision": [0.4], "rounds": 2}
+    snapshot, trying = begun(), DecisionInForce(2, [0.4], 2)
     unanswered = snapshot.unanswered
     assert unanswered == "nobody has answered yet, and this rests on the study's assumptions alone"
     said = sentences(status(snapshot), unanswered=unanswered)[0]
@@ -82,7 +105,7 @@ def test_the_confidence_of_dpbe_is_that_of_all_its_bounds(beta: float, confidenc
     snapshot = begun("dpbe")
     problem = changed(snapshot.definition.problem, beta=beta)
     snapshot = replace(snapshot, definition=replace(snapshot.definition, problem=problem))
-    assert best_decision(snapshot)["confidence"] == (None if confidence is None else pytest.approx(confidence))
+    assert best_decision(snapshot).confidence == (None if confidence is None else pytest.approx(confidence))
     text = sentences(status(snapshot))[1]
     assert ("with 99.88 % confidence" in text) == (confidence is not None)
     assert ("nothing yet" in text) == (confidence is None)
@@ -97,9 +120,9 @@ def test_the_model_check_s_warning_is_passed_on() -> None:
 def test_the_decision_in_force_and_the_best_are_told_apart() -> None:
     snapshot = begun()
     best = best_decision(snapshot)
-    index = (best["index"] + 1) % 6
-    trying = {"index": index, "decision": snapshot.definition.problem.decisions[index], "rounds": 2}
-    said = sentences(status(snapshot, stage="playing", in_force=trying))[0]
+    index = (best.index + 1) % 6
+    trying = DecisionInForce(index, snapshot.definition.problem.decisions[index], 2)
+    said = sentences(status(snapshot, stage=Stage.PLAYING, in_force=trying))[0]
     assert said.startswith("In force: (")
     assert ", for 2 more rounds of wave 1; best so far: (" in said
 

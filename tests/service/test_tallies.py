@@ -12,6 +12,7 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox
 from voxpop.service.stores.schema import tallies as table
+from voxpop.service.study import life
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.invitations import Funnel, Invitations
@@ -44,12 +45,12 @@ def test_the_funnel_says_what_became_of_everyone(address: str) -> None:
         it.settle()
         assert funnel(it) == Funnel(asked=12 + 7, answered=5, lapsed=7, refused=6)
         assert isinstance(it.answer(*invited[6]), Refusal)  # too late
-        assert it.status["funnel"] == {"asked": 19, "answered": 5, "lapsed": 7, "refused": 7}
+        assert it.status.funnel == Funnel(19, 5, 7, 7)
         it.answer_all()
         it.settle()
         assert funnel(it) == Funnel(asked=19, answered=12, lapsed=7, refused=7)
-        assert it.status["wave"] == 2
-        assert it.status["funnel"]["asked"] == 0
+        assert it.status.wave == 2
+        assert it.status.funnel.asked == 0
 
 
 def test_repeating_a_report_counts_nothing(address: str) -> None:
@@ -75,7 +76,7 @@ def test_each_coordinator_adds_to_counters_of_its_own(address: str) -> None:
             other.context.writer: 4,
         }
         it.settle()
-        assert it.status["wave"] == 2
+        assert it.status.wave == 2
         other.database.close()
 
 
@@ -108,7 +109,7 @@ def test_a_wave_whose_counters_disagree_with_its_reports_is_not_closed(address: 
             it.settle()
         with it.coordinator.database.read() as connection:
             assert connection.execute(sa.select(sa.func.count()).select_from(inbox)).scalar_one() == 11
-        assert it.status["stage"] == "collecting"
+        assert it.status.stage == "collecting"
 
 
 def test_in_the_shuffle_model_those_whom_the_shuffler_counted_are_counted(address: str, tmp_path: Path) -> None:
@@ -130,5 +131,5 @@ def test_ending_a_study_ends_its_open_invitations(address: str) -> None:
     with world(address, definition(private("central")), people=12) as it:
         for key, invitation in collect(it)[:4]:
             it.answer(key, invitation)
-        it.coordinator.change(STUDY, Wanted.ENDED)
+        life.change(it.coordinator.context, STUDY, Wanted.ENDED)
         assert funnel(it) == Funnel(asked=12, answered=4, lapsed=8)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tests.service.test_one_wave import AgentNoise
-from tests.service.world import STUDY, World, definition, own_shuffler, private, world
+from tests.service.world import STUDY, World, definition, enrol, own_shuffler, private, world
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Private
 from voxpop.service.demo.crowd import disagreements
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition
-from voxpop.service.web.bodies import Status
+from voxpop.service.study.status import Status
 
 
 def waves(**settings: Any) -> Policy:
@@ -79,14 +79,14 @@ def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
         plan = it.coordinator.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
         other = next(int(arm) for arm in plan.arms if arm != plan.reference)
         for place, arm in enumerate(plan.arms):
-            assert it.status["in_force"]["index"] == it.coordinator.decision(STUDY)["index"] == arm
+            assert it.status.in_force.index == it.coordinator.decision(STUDY).index == arm
             it.coordinator.play(STUDY, 1, str(place), int(plan.pulls[place]))
-        assert it.coordinator.decision(STUDY)["index"] == plan.reference  # even before anybody is invited
+        assert it.coordinator.decision(STUDY).index == plan.reference  # even before anybody is invited
         it.settle()
-        assert it.status["stage"] == "collecting"
+        assert it.status.stage == "collecting"
         assert plan.rest == 10
-        assert it.status["in_force"]["index"] == it.status["best"]["index"] == plan.reference != other
-        assert it.coordinator.decision(STUDY)["rounds"] == 0
+        assert it.status.in_force.index == it.status.best.index == plan.reference != other
+        assert it.coordinator.decision(STUDY).rounds == 0
 
 
 def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> No
         assert f"Finished: {status.reason}." in status.says
         assert [event.kind for event in it.coordinator.log(STUDY)] == ["created", "finished"]
         now = it.coordinator.decision(STUDY)
-        assert (now["index"], now["rounds"]) == (status.best.index, 0)
+        assert (now.index, now.rounds) == (status.best.index, 0)
         with pytest.raises(Refusal, match="is over") as refused:
-            it.coordinator.register(STUDY, "k" * 40)
+            enrol(it.coordinator, STUDY, "k" * 40)
         assert refused.value.status == 410
         assert disagreements(it.coordinator.log(STUDY), it.reports) == []
 
@@ -108,20 +108,20 @@ def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> No
 def test_a_wave_with_too_few_people_says_how_many_must_register(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), of_model("none"), people=5) as it:
         it.settle()
-        people = it.status["people"]
+        people = it.status.people
         assert people > 5
         early = f"Waiting: wave 1 needs {people} people, and 5 who can be asked are registered; its rounds begin when "
-        assert f"{early}{people - 5} more are." in it.status["says"]
+        assert f"{early}{people - 5} more are." in it.status.says
         it.register(people - 5)
         it.settle()
-        assert not any(sentence.startswith("Waiting") for sentence in it.status["says"])
+        assert not any(sentence.startswith("Waiting") for sentence in it.status.says)
 
 
 def test_waves_fit_into_the_population_that_they_know_of(tmp_path: Path) -> None:
     with ExitStack() as stack:
         made = definition(None, 500, waves(population=30))
         it = ran(stack, tmp_path, made, people=30)
-        assert it.status["stage"] == "finished"
+        assert it.status.stage == "finished"
         assert sum(map(len, it.reports.values())) <= 30
 
 

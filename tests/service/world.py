@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from voxpop.errors import Array
@@ -18,17 +19,20 @@ from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private, Simulated
 from voxpop.privacy.release import Batch
+from voxpop.service import operators
 from voxpop.service.keys import new_key
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import participants
+from voxpop.service.study import participants, steps
 from voxpop.service.study.context import BatchProgress, Sealed
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.participants import Newcomer
+from voxpop.service.study.status import Status, status_of
+from voxpop.service.web.bodies import Total, bytes_of
 from voxpop.simulation.people import GPPeople
 
 SECRET = b"s" * 32
@@ -113,33 +117,33 @@ class World:
         self.keys += new
 
     @property
-    def status(self) -> dict[str, Any]:
-        return self.coordinator.status(STUDY)
+    def status(self) -> Status:
+        return status_of(self.coordinator.context, STUDY)
 
     def settle(self) -> None:
         """Take steps until there is nothing to do."""
         for _ in range(100):
-            if not self.coordinator.step(STUDY):
+            if not take_step(self.coordinator, STUDY):
                 return
         raise AssertionError("the study does not come to rest")
 
     def play_all(self) -> None:
         """Play the whole wave."""
-        while self.status["stage"] in ("open", "playing"):
+        while self.status.stage in ("open", "playing"):
             now = self.coordinator.decision(STUDY)
-            if not now["rounds"]:
+            if not now.rounds:
                 return
             self.plays += 1
-            self.coordinator.play(STUDY, now["wave"], f"play-{self.plays}", now["rounds"])
+            self.coordinator.play(STUDY, now.wave, f"play-{self.plays}", now.rounds)
 
     def invitation(self, key: str) -> dict[str, Any] | None:
-        found: dict[str, Any] = json.loads(self.coordinator.checkin(STUDY, key))
+        found: dict[str, Any] = json.loads(check_in_as(self.coordinator, STUDY, key))
         return found if found["invited"] else None
 
     def invited(self) -> Iterator[tuple[str, dict[str, Any]]]:
         told = participants.check_in(self.coordinator.context, [(STUDY, key) for key in self.keys])
         for key, text in zip(self.keys, told, strict=True):
-            found = json.loads(str(text))
+            found = json.loads(accepted(text))
             if found["invited"]:
                 yield key, found
 
@@ -195,7 +199,7 @@ class World:
         """Act as the shuffler's process."""
         assert self.shuffler is not None
         for batch, total in self.shuffler.sealed():
-            self.coordinator.take_total(batch, total)
+            take_total(self.coordinator, batch, total)
             self.shuffler.taken(batch)
 
     def answer_all(self) -> None:
@@ -210,16 +214,45 @@ class World:
         before = None
         for _ in range(200):
             self.settle()
-            if self.status["stage"] == "finished":
+            if self.status.stage == "finished":
                 return
             self.play_all()
             self.settle()
             self.answer_all()
             now = self.status, self.plays, {wave: len(rows) for wave, rows in self.reports.items()}
-            if self.status["short"] or now == before:  # the clock stands still, so nothing will happen any more
+            if self.status.short or now == before:  # the clock stands still, so nothing will happen any more
                 break
             before = now
         raise AssertionError(f"the study does not end: {self.status}")
+
+
+def take_step(coordinator: Coordinator, study: str) -> bool:
+    """Take the next step of a study if one is due; return True if anything changed."""
+    return steps.step(coordinator.context, study).moved
+
+
+def enrol(coordinator: Coordinator, study: str, key: str, enrolment: str | None = None) -> bool:
+    """Register a participant; return False if the key is already registered."""
+    return accepted(participants.register(coordinator.context, [Newcomer(study, key, enrolment)])[0])
+
+
+def check_in_as(coordinator: Coordinator, study: str, key: str) -> bytes:
+    """Return as JSON whether a participant is invited and, if so, everything the device needs."""
+    return accepted(participants.check_in(coordinator.context, [(study, key)])[0])
+
+
+def take_total(coordinator: Coordinator, batch: str, body: Any) -> bool:
+    """Deliver a total as it comes over HTTP: what is no total at all is refused before the coordinator sees it."""
+    try:
+        said = msgspec.convert(body, Total)
+    except msgspec.ValidationError as error:
+        raise Refusal(422, str(error)) from None
+    return coordinator.take_total(batch, said.count, said.total, bytes_of(said.tokens))
+
+
+def add_operator(coordinator: Coordinator, name: str, key: str) -> None:
+    """Give an operator a key."""
+    operators.add_key(coordinator.database, name, key, coordinator.context.clock())
 
 
 @contextmanager

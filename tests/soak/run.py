@@ -14,6 +14,7 @@ import psycopg
 
 from tests.service.chaos import Lossy
 from tests.service.postgres import Server, with_name
+from tests.service.world import add_operator
 from tests.soak.application import Application
 from tests.soak.disks import small_disk
 from tests.soak.faults import Breaker, plan
@@ -48,7 +49,7 @@ def running(scale: Scale, seed: int, folder: Path | None = None) -> Iterator[Soa
         address, key = with_name(postgres.address, "voxpop"), new_key()
         database = open_store(address, "coordinator")
         stack.callback(database.close)
-        Coordinator(database, b"").add_operator("soak", key)
+        add_operator(Coordinator(database, b""), "soak", key)
         shuffled = str(places["shuffler"] / "shuffler.db")
         services = make_services(base, address, shuffled)
         application = Application([one.url for one in services[:2]], key, Lossy(scale.cut, seed, 60.0))

@@ -30,17 +30,17 @@ def goes_on(database: Database, folder: Path) -> None:
     coordinator = Coordinator(database, SECRET, clock=clock, released=record)
     it = World(coordinator, clock, keys=known["keys"], plays=known["plays"])
     it.asked |= known["asked"]
-    assert (it.status["stage"], it.status["wave"], it.status["answered"], it.status["invited"]) == (
+    assert (it.status.stage, it.status.wave, it.status.answered, it.status.invited) == (
         "collecting",
         2,
         7,
         7,
     )
-    assert it.status["best"]["certified"] == 2.3412096877526363
+    assert it.status.best.certified == 2.3412096877526363
     it.run()
     last = record.of(STUDY)
     assert last is not None
-    assert last.wave == it.status["wave"] > 2
+    assert last.wave == it.status.wave > 2
     assert all(len(waves) == 1 for waves in it.asked.values())
 
 

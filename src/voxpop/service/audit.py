@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 import sqlalchemy as sa
 
+from voxpop.service.messages import Count, Reply, says
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import audit
 
@@ -34,12 +35,11 @@ class Action(StrEnum):
     SECRET_ROTATED = "secret rotated"
 
 
-@dataclass(frozen=True)
-class AuditEntry:
-    """One entry of the trail."""
+class AuditEntry(Reply, frozen=True):
+    """Who did what."""
 
-    number: int
-    at: float  # seconds since 1970
+    number: Count
+    at: Annotated[float, says("Seconds since 1970.")]
     actor: str
     action: str
     study: str | None

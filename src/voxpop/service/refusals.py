@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -46,9 +45,3 @@ def accepted(answer: Answer | Refusal) -> Answer:
     if isinstance(answer, Refusal):
         raise answer
     return answer
-
-
-def one(answers: Sequence[Answer | Refusal]) -> Answer:
-    """Return the only answer of a list, or raise it if it is a refusal."""
-    (answer,) = answers
-    return accepted(answer)

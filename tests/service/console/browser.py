@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers_waiting import HANGING
 from tests.service.served import served
-from tests.service.world import SECRET, STUDY, Clock, definition
+from tests.service.world import SECRET, STUDY, Clock, add_operator, definition, take_step
 from voxpop.service import operators
 from voxpop.service.console import computations, new_study
 from voxpop.service.console.computations import Computations
@@ -83,7 +83,7 @@ class Desk:
     def __init__(self, address: str, open_to_all: bool = False) -> None:
         self.clock = Clock()
         self.coordinator = Coordinator(open_store(address, "coordinator"), SECRET, clock=self.clock)
-        self.coordinator.add_operator("me", KEY)
+        add_operator(self.coordinator, "me", KEY)
         self.coordinator.create(STUDY, definition())
         self.coordinator.create(OTHER, definition())
         self.add("visitor", VIEWER_KEY, "viewer", STUDY)
@@ -96,7 +96,7 @@ class Desk:
     def register(self, people: int) -> None:
         new = [Newcomer(STUDY, new_key()) for _ in range(people)]
         assert participants.register(self.coordinator.context, new) == [True] * people
-        while self.coordinator.step(STUDY):
+        while take_step(self.coordinator, STUDY):
             pass
 
     @contextmanager

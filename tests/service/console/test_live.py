@@ -19,6 +19,7 @@ from voxpop.service import operators
 from voxpop.service.console import screen as live
 from voxpop.service.console.screen import Feed, Hub, LiveResponse, event
 from voxpop.service.operators import IDLE_SECONDS
+from voxpop.service.study import life
 from voxpop.service.study.life import Wanted
 from voxpop.service.web.connections import Connections, server_config
 from voxpop.service.web.guard import STOPPING
@@ -59,7 +60,7 @@ def watching(browser: Browser, path: str) -> Iterator[Stream]:
 def test_a_change_reaches_an_open_page(desk: Desk, operator: Browser) -> None:
     with watching(operator, "/live") as stream:
         assert ">planning<" in stream.next()
-        desk.coordinator.change(STUDY, Wanted.PAUSED, "me")
+        life.change(desk.coordinator.context, STUDY, Wanted.PAUSED, "me")
         changed = stream.next()
     assert changed.startswith('data: <hx-partial hx-target="#studies" hx-swap="outerMorph">')
     assert ">paused<" in changed
@@ -76,8 +77,8 @@ def test_the_numbers_of_people_are_live(desk: Desk, operator: Browser) -> None:
 def test_a_viewer_s_stream_tells_of_one_study_only(desk: Desk, viewer: Browser) -> None:
     with watching(viewer, "/live") as stream:
         said = stream.next()
-        desk.coordinator.change(OTHER, Wanted.PAUSED, "me")
-        desk.coordinator.change(STUDY, Wanted.PAUSED, "me")
+        life.change(desk.coordinator.context, OTHER, Wanted.PAUSED, "me")
+        life.change(desk.coordinator.context, STUDY, Wanted.PAUSED, "me")
         said += stream.next()
     assert STUDY in said
     assert OTHER not in said
@@ -89,7 +90,7 @@ def test_a_searched_list_stays_searched(desk: Desk, operator: Browser) -> None:
     assert place is not None
     with watching(operator, place[1]) as stream:
         said = stream.next()
-        desk.coordinator.change(OTHER, Wanted.PAUSED, "me")
+        life.change(desk.coordinator.context, OTHER, Wanted.PAUSED, "me")
         said += stream.next()
     assert OTHER in said
     assert f"/studies/{STUDY}" not in said
@@ -119,7 +120,7 @@ def test_whoever_was_signed_out_sees_no_more_events(
     with watching(operator, "/live") as stream:
         stream.next()
         operators.revoke_key(desk.coordinator.database, "me", desk.clock(), last=True)
-        desk.coordinator.change(STUDY, Wanted.PAUSED, "other")
+        life.change(desk.coordinator.context, STUDY, Wanted.PAUSED, "other")
         assert "You are no longer signed in" in stream.next()
 
 
@@ -268,7 +269,7 @@ def test_a_page_whose_study_is_deleted_says_so_and_is_looked_at_no_more(
     desk.coordinator.create("idea", definition(), draft=True)
     with watching(operator, f"/studies/idea{page}/live") as stream:
         stream.next()
-        desk.coordinator.delete("idea", "me")
+        life.delete(desk.coordinator.context, "idea", "me")
         while "There is no such study any more" not in (said := stream.next()):
             assert said
         assert stream.next().startswith("event: ended")

@@ -16,7 +16,7 @@ import pytest
 
 from tests.helpers_waiting import until
 from tests.service.console.browser import Browser, Desk
-from tests.service.world import STUDY
+from tests.service.world import STUDY, enrol
 from voxpop import Choice, Float, Space
 from voxpop.errors import InputError
 from voxpop.io.studyfile import parse_study
@@ -28,6 +28,7 @@ from voxpop.service.keys import Keyring
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.study.definition import read_definition
+from voxpop.service.study.status import status_of
 
 FILE = """name = "Tea & milk"
 horizon = 400
@@ -251,18 +252,18 @@ def test_a_study_is_saved_as_the_command_line_would_and_started_later(
 ) -> None:
     answer = sent(operator, "/new/study", then="draft", enrolment="come-in-please")
     assert (answer.status_code, answer.headers["location"]) == (303, "/studies/milk-tea")
-    assert desk.coordinator.status("milk-tea")["life"] == "draft"
+    assert status_of(desk.coordinator.context, "milk-tea").life == "draft"
     file = tmp_path / "tea.toml"
     file.write_text(FILE)
     stored = desk.coordinator.log("milk-tea")[0].body
     assert stored == read_definition(file)[1].encode()
     assert operator.send("/studies/milk-tea/life", wanted="running").status_code == 303
-    assert desk.coordinator.status("milk-tea")["life"] == "running"
+    assert status_of(desk.coordinator.context, "milk-tea").life == "running"
     trail = [(entry.actor, entry.action) for entry in audit.trail(desk.coordinator.database, "milk-tea")]
     assert trail == [("me", "started"), ("me", "created")]
     with pytest.raises(Exception, match="enrolment"):
-        desk.coordinator.register("milk-tea", "k" * 40)
-    assert desk.coordinator.register("milk-tea", "k" * 40, "come-in-please")
+        enrol(desk.coordinator, "milk-tea", "k" * 40)
+    assert enrol(desk.coordinator, "milk-tea", "k" * 40, "come-in-please")
 
 
 def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -> None:

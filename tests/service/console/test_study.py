@@ -18,8 +18,10 @@ from voxpop.cli import app
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
 from voxpop.service import audit
+from voxpop.service.study import life
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
+from voxpop.service.study.status import status_of
 
 PAGE = f"/studies/{STUDY}"
 
@@ -28,9 +30,9 @@ def deeds(desk: Desk, study: str = STUDY) -> list[tuple[str, str]]:
     return [(entry.actor, entry.action) for entry in audit.trail(desk.coordinator.database, study)]
 
 
-def life(desk: Desk, study: str = STUDY) -> tuple[str, str]:
-    status = desk.coordinator.status(study)
-    return status["life"], status["stage"]
+def life_of(desk: Desk, study: str = STUDY) -> tuple[str, str]:
+    status = status_of(desk.coordinator.context, study)
+    return status.life, status.stage
 
 
 def test_the_page_has_every_section_to_link_to(operator: Browser) -> None:
@@ -56,7 +58,7 @@ def test_a_viewer_changes_nothing(desk: Desk, viewer: Browser) -> None:
     for wanted in ("paused", "ended", "running", "archived"):
         assert viewer.post(f"{PAGE}/life", csrf=token[1], wanted=wanted).status_code == 403
     assert viewer.post(f"{PAGE}/delete", csrf=token[1], name=STUDY).status_code == 403
-    assert life(desk) == ("running", "new")
+    assert life_of(desk) == ("running", "new")
 
 
 @pytest.mark.parametrize("address", [f"{PAGE}/life", f"{PAGE}/delete"])
@@ -67,7 +69,7 @@ def test_a_form_without_its_token_changes_nothing(desk: Desk, operator: Browser,
     elsewhere = {"origin": "https://evil.example"}
     with_token = {"csrf": operator.csrf, **fields}
     assert operator.client.post(address, data=with_token, headers=elsewhere).status_code == 403
-    assert life(desk) == ("running", "new")
+    assert life_of(desk) == ("running", "new")
 
 
 def test_every_button_does_what_it_says(desk: Desk, operator: Browser) -> None:
@@ -80,7 +82,7 @@ def test_every_button_does_what_it_says(desk: Desk, operator: Browser) -> None:
     ):
         answer = operator.send(f"{PAGE}/life", wanted=wanted)
         assert (answer.status_code, answer.headers["location"]) == (303, PAGE)
-        assert life(desk) == found
+        assert life_of(desk) == found
     assert operator.send(f"{PAGE}/delete", name=STUDY).headers["location"] == "/"
     assert STUDY not in desk.coordinator.studies()
     done = ["deleted", "key revoked", "unarchived", "archived", "ended", "resumed", "paused"]  # of its viewer
@@ -97,7 +99,7 @@ def test_a_draft_is_started_once_by_two_operators_at_once(desk: Desk, url: str) 
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(press, range(2))) == [303, 303]
-    assert life(desk, "later") == ("running", "new")
+    assert life_of(desk, "later") == ("running", "new")
     assert deeds(desk, "later") == [("me", "started"), ("command line", "created")]
 
 
@@ -106,7 +108,7 @@ def test_a_study_is_deleted_only_by_its_name_and_never_while_it_runs(desk: Desk,
     under_way = operator.send(f"{PAGE}/delete", name=STUDY)
     assert under_way.status_code == 409
     assert "end it first" in under_way.text
-    desk.coordinator.change(STUDY, Wanted.ENDED, "me")
+    life.change(desk.coordinator.context, STUDY, Wanted.ENDED, "me")
     for name in ("", OTHER, STUDY.upper()):
         refused = operator.send(f"{PAGE}/delete", name=name)
         assert refused.status_code == 409
@@ -120,7 +122,7 @@ def test_what_nobody_can_want_is_refused(desk: Desk, operator: Browser) -> None:
         answer = operator.send(f"{PAGE}/life", wanted=wanted)
         assert answer.status_code == 422
         assert "<b>" not in answer.text.partition("<main")[2]
-    assert life(desk) == ("running", "new")
+    assert life_of(desk) == ("running", "new")
 
 
 def test_what_is_not_there_is_said_to_be_missing(operator: Browser) -> None:
@@ -186,7 +188,7 @@ def test_a_page_calls_a_wave_a_wave_whatever_the_policy(desk: Desk, operator: Br
     it.answer_all()
     it.settle()
     look()
-    desk.coordinator.change(STUDY, Wanted.ENDED, "me")
+    life.change(desk.coordinator.context, STUDY, Wanted.ENDED, "me")
     look()
     for text in said:
         shown = re.sub(r"<pre.*?</pre>", "", text, flags=re.DOTALL)  # the log as it is stored has names of its own
@@ -239,7 +241,7 @@ def test_the_page_is_kept_up_to_date_part_by_part(desk: Desk, operator: Browser)
         lines = stream.iter_lines()
         first = next_message(lines)
         assert all(f'id="study-{part}"' in first for part in ("answer", "actions", "wave", "log"))
-        desk.coordinator.change(STUDY, Wanted.PAUSED, "somebody else")
+        life.change(desk.coordinator.context, STUDY, Wanted.PAUSED, "somebody else")
         second = next_message(lines)
     assert "Resume" in second
     assert "somebody else: paused" in second

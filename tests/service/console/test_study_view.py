@@ -15,6 +15,7 @@ from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
 from voxpop.service.console.findings import LEVELS, MOST_LISTED, MOST_POINTS, findings_of, promise_of
 from voxpop.service.console.studies import study_view
+from voxpop.service.study import life
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshot
@@ -166,33 +167,30 @@ def test_the_open_wave_says_who_is_missing_and_until_when(address: str) -> None:
     with world(address, definition(deadline=600.0), people=400) as it:
         it.settle()
         view = study_view(it.coordinator, STUDY)
-        planned = view.wave
-        assert planned is not None
-        assert (view.status["funnel"]["asked"], planned.until) == (0, None)
-        assert planned.waits_for == "People are invited as soon as its rounds are played."
+        assert (view.status.funnel.asked, view.until) == (0, None)
+        assert view.waits_for == "People are invited as soon as its rounds are played."
         it.play_all()
         it.settle()
         invited = list(it.invited())
         it.answer(*invited[0])
         found = study_view(it.coordinator, STUDY)
-        assert found.wave is not None
-        assert (found.status["funnel"]["asked"], found.wave.missing) == (len(invited), len(invited) - 1)
-        assert found.wave.until == it.clock.now + 600.0
+        assert found.status.funnel.asked == len(invited)
+        assert (len(invited), found.waits_for.partition(";")[0]) == (2, "1 answer is missing")
+        assert found.until == it.clock.now + 600.0
         assert found.sentence == f"People are asked: 1 of {len(invited)} have answered in wave 1."
         it.clock.now += 601.0
         it.settle()
-        assert study_view(it.coordinator, STUDY).status["funnel"]["lapsed"] == len(invited) - 1
+        assert study_view(it.coordinator, STUDY).status.funnel.lapsed == len(invited) - 1
 
 
 def test_a_study_that_waits_for_people_says_so(tmp_path: Path) -> None:
     with world(str(tmp_path / "c.db"), definition(), people=1) as it:
         it.settle()
         view = study_view(it.coordinator, STUDY)
-        assert (view.status["state"], view.sentence) == (State.WAITING, "It goes on when more people have registered.")
-        assert view.wave is not None
-        assert view.wave.waits_for == "More people must register first; then its rounds are played."
-        it.coordinator.change(STUDY, Wanted.PAUSED, "ada")
-        assert study_view(it.coordinator, STUDY).status["state"] == State.PAUSED
+        assert (view.status.state, view.sentence) == (State.WAITING, "It goes on when more people have registered.")
+        assert view.waits_for == "More people must register first; then its rounds are played."
+        life.change(it.coordinator.context, STUDY, Wanted.PAUSED, "ada")
+        assert study_view(it.coordinator, STUDY).status.state == State.PAUSED
 
 
 @pytest.mark.parametrize(
@@ -210,9 +208,9 @@ def test_the_buttons_are_what_can_be_done(
     with world(str(tmp_path / "c.db"), definition(), people=30) as it:
         it.settle()
         for wish in wishes:
-            it.coordinator.change(STUDY, wish, "ada")
+            life.change(it.coordinator.context, STUDY, wish, "ada")
         view = study_view(it.coordinator, STUDY)
-    assert (view.status["state"], [button.label for button in view.buttons]) == (state, labels)
+    assert (view.status.state, [button.label for button in view.buttons]) == (state, labels)
     assert [bool(button.warning) for button in view.buttons] == [label in ("End now", "Delete") for label in labels]
 
 
@@ -223,7 +221,7 @@ def test_the_log_is_told_newest_first_and_in_words(tmp_path: Path) -> None:
         it.settle()
         it.answer_all()
         it.settle()
-        it.coordinator.change(STUDY, Wanted.ENDED, "ada")
+        life.change(it.coordinator.context, STUDY, Wanted.ENDED, "ada")
         view = study_view(it.coordinator, STUDY)
     words = [event.words for event in view.findings.log]
     assert words[0] == "An operator ended the study."

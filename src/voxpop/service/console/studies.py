@@ -7,7 +7,7 @@ then how far it is, everything that it rests on, and the buttons.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,7 +31,7 @@ from voxpop.service.console.pages import PAGE_HEADERS, duration, moment
 from voxpop.service.console.screen import Console, Feed, Screens, form, live_page, page
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study
-from voxpop.service.study import log, overview
+from voxpop.service.study import life, log, overview
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.life import Wanted
@@ -39,7 +39,7 @@ from voxpop.service.study.log import Snapshot
 from voxpop.service.study.overview import Glance, Summary
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.stages import UNRELEASED, Cause, Hold, Life, Lost, Stage, State
-from voxpop.service.study.status import said_of
+from voxpop.service.study.status import Status, said_of, status_of
 from voxpop.service.study.steps import LEAST_JUMP
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
@@ -233,25 +233,16 @@ BUTTONS = {
 
 
 @dataclass(frozen=True)
-class OpenWave:
-    """The wave that is open, beyond its counts: what it waits for, until when, and what is expected of it."""
-
-    waits_for: str
-    missing: int  # answers
-    until: float | None  # when the last open invitation runs out
-    forecast: str
-
-
-@dataclass(frozen=True)
 class StudyView:
     """One study, as its page shows it."""
 
     study: str
-    status: Mapping[str, Any]  # as the API tells it
+    status: Status  # as the API tells it
     sentence: str  # where it is
     buttons: tuple[Button, ...]
     findings: Findings
-    wave: OpenWave | None
+    until: float | None  # when the last open invitation runs out
+    waits_for: str  # what the open wave does; empty if none is open
     audit: tuple[audit.AuditEntry, ...]
 
     @property
@@ -262,7 +253,7 @@ class StudyView:
 
 def study_view(coordinator: Coordinator, study: str) -> StudyView:
     """Look at a study."""
-    status = coordinator.status(study)
+    status = status_of(coordinator.context, study)
     with coordinator.database.read() as connection:
         row = log.row_of(connection, study)
         snapshot = coordinator.snapshots.current(study, connection)
@@ -271,9 +262,10 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         study,
         status,
         sentence_of(status),
-        BUTTONS.get(status["state"], (PAUSE, END)),
+        BUTTONS.get(status.state, (PAUSE, END)),
         _findings(coordinator, study, snapshot),
-        _open_wave(status, snapshot, until),
+        until,
+        _waits_for(status, until),
         tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
     )
 
@@ -284,44 +276,40 @@ def _findings(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findi
     return findings_of(snapshot, [event for event in coordinator.log(study) if event.seq <= snapshot.seq])
 
 
-def sentence_of(status: Mapping[str, Any]) -> str:
+def sentence_of(status: Status) -> str:
     """Say in a sentence where a study is."""
-    wave, answered = status["wave"], status["answered"]
-    over = f"It is finished: {status['reason'] or 'no further wave is planned'}."
+    wave, answered = status.wave, status.answered
+    over = f"It is finished: {status.reason or 'no further wave is planned'}."
     return {
         State.DRAFT: "This is a draft: nobody else sees it, and nobody is asked before it is started.",
         State.PLANNING: "The next wave is being planned.",
         State.WAITING: "It goes on when more people have registered.",
-        State.PLAYING: f"Wave {wave} is played: {status['played']:,} of {counted(status['rounds'], 'round')}.",
-        State.COLLECTING: f"People are asked: {answered:,} of {status['people']:,} have answered in wave {wave}.",
+        State.PLAYING: f"Wave {wave} is played: {status.played:,} of {counted(status.rounds, 'round')}.",
+        State.COLLECTING: f"People are asked: {answered:,} of {status.people:,} have answered in wave {wave}.",
         State.PAUSED: (
             "It is paused: nothing is played, nobody is invited and nothing is released. Answers of those who are "
             "invited are still counted, and the time of the pause is added to their deadlines."
         ),
         State.FINISHED: over,
         State.ARCHIVED: f"{over} It is archived, and not listed any more.",
-    }[State(status["state"])]
+    }[status.state]
 
 
-def _open_wave(status: Mapping[str, Any], snapshot: Snapshot, until: float | None) -> OpenWave | None:
-    """Say who is missing in the open wave; None if no wave is open."""
-    if snapshot.wave is None:
-        return None
-    plan = snapshot.wave.plan
-    missing = max(0, plan.people - status["answered"])
+def _waits_for(status: Status, until: float | None) -> str:
+    """Say what the open wave waits for, and what is expected of it; empty if no wave is open."""
+    if not status.people:
+        return ""
+    missing = max(0, status.people - status.answered)
     over = "whoever has not answered by then is replaced by somebody else" if until else "more people are invited"
-    if status["state"] == State.WAITING:
-        waits_for = "More people must register first; then its rounds are played."
-    elif status["stage"] != Stage.COLLECTING:
-        waits_for = "People are invited as soon as its rounds are played."
+    if status.state == State.WAITING:
+        said = "More people must register first; then its rounds are played."
+    elif status.stage != Stage.COLLECTING:
+        said = "People are invited as soon as its rounds are played."
     elif not missing:
-        waits_for = "Everyone has answered; it is being released."
+        said = "Everyone has answered; it is being released."
     else:
-        waits_for = (
-            f"{counted(missing, 'answer is', 'answers are')} missing; it closes with the last of them, and {over}."
-        )
-    forecast = "" if plan.forecast is None else f"It is {expectation(plan.forecast)}."
-    return OpenWave(waits_for, missing, until, forecast)
+        said = f"{counted(missing, 'answer is', 'answers are')} missing; it closes with the last of them, and {over}."
+    return said if status.forecast is None else f"{said} It is {expectation(status.forecast)}."
 
 
 def _content(course: Course, stem: str, ending: str) -> bytes:
@@ -370,7 +358,7 @@ class StudyScreen(Screens):
     def change(self, request: Request, study: str, caller: str, sent: Form) -> Response:
         """Do what a button says."""
         wanted = Wanted(require_choice("wish", sent.text("wanted"), [*Wanted]))
-        self.coordinator.change(study, wanted, caller)
+        life.change(self.coordinator.context, study, wanted, caller)
         self.console.nudge(study)
         return self.console.moved(request, f"/studies/{study}")
 
@@ -381,5 +369,5 @@ class StudyScreen(Screens):
             problem = f"the name that was typed is not {study!r}; nothing was deleted"
             view = study_view(self.coordinator, study)
             return self.console.show(request, "study", 409, view=view, problem=problem, files=FILES)
-        self.coordinator.delete(study, caller)
+        life.delete(self.coordinator.context, study, caller)
         return self.console.moved(request, "/")

@@ -18,8 +18,8 @@ import httpx
 from voxpop.errors import InputError
 from voxpop.runtime.machine import end_with_parent
 from voxpop.service.keys import new_key, write_key
+from voxpop.service.operators import add_key
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study.coordinator import Coordinator
 
 QUIET = 300.0  # seconds without any progress before giving up; the whole study may take longer
 
@@ -53,7 +53,7 @@ def running(folder: Path, port: int = 0) -> Iterator[tuple[str, str]]:
     unlimited = {"VOXPOP_RATE": "0", "VOXPOP_CONNECTIONS": "0"}  # all devices have the same address
     environment = {**usual, **unlimited, "VOXPOP_SHUFFLER_KEY_FILE": str(key_file), "OMP_NUM_THREADS": "1"}
     with closing(open_store(str(folder / "coordinator.db"), "coordinator")) as store:
-        Coordinator(store, b"").add_operator("demo", key)
+        add_key(store, "demo", key, time.time())
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         own, second = port or one.getsockname()[1], other.getsockname()[1]
     coordinator, shuffler = (f"http://127.0.0.1:{number}" for number in (own, second))

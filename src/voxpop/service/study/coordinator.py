@@ -11,23 +11,30 @@ from sqlalchemy.exc import IntegrityError
 
 from voxpop.errors import InputError, require_integer
 from voxpop.privacy.release import SHUFFLER, Batch
-from voxpop.service import audit, operators
+from voxpop.service import audit
 from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import Keyring, hash_key, same
-from voxpop.service.operators import Principal
-from voxpop.service.refusals import Refusal, no_study, one
+from voxpop.service.messages import Count, Reply
+from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import counts, newest_person, plays, studies, totals
-from voxpop.service.study import life, log, participants, status, steps
+from voxpop.service.study import life, log, status
 from voxpop.service.study.collecting import total_of
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name
 from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Record, Snapshot, Snapshots, SqlJournal, text_of
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
+from voxpop.service.study.status import CurrentDecision
 
 MOST_ROUNDS = 10**15
+
+
+class RoundsCounted(Reply, frozen=True):
+    """The rounds that were counted now, and those played in the wave so far."""
+
+    counted: Count
+    played: Count
 
 
 class Coordinator:
@@ -92,28 +99,12 @@ class Coordinator:
         self.context.note("created", study=study)
         return True
 
-    def change(self, study: str, wanted: Wanted, actor: str = COMMAND_LINE) -> bool:
-        """Start, pause, resume, end or archive a study; return False if it is so already."""
-        return life.change(self.context, study, wanted, actor)
-
-    def delete(self, study: str, actor: str = COMMAND_LINE) -> None:
-        """Delete a study that is a draft or finished, with everything that belongs to it."""
-        life.delete(self.context, study, actor)
-
-    def principal(self, key: str) -> Principal | None:
-        """Return whose key this is; None if it is nobody's."""
-        return operators.principal_of(self.database, key)
-
-    def add_operator(self, name: str, key: str, actor: str = COMMAND_LINE) -> None:
-        """Give an operator a key; it replaces the key under the same name."""
-        operators.add_key(self.database, name, key, self.context.clock(), actor=actor)
-
-    def studies(self, archived: bool = True, drafts: bool = True) -> list[str]:
-        """Return the names of all studies; of those that are archived or drafts only if asked to."""
-        hidden = [life for life, shown in ((Life.ARCHIVED, archived), (Life.DRAFT, drafts)) if not shown]
+    def studies(self, archived: bool = True) -> list[str]:
+        """Return the names of all studies; of those that are archived only if asked to."""
+        wanted = sa.select(studies.c.id).order_by(studies.c.id)
         with self.database.read() as connection:
-            wanted = sa.select(studies.c.id).where(studies.c.life.not_in(hidden)).order_by(studies.c.id)
-            return list(connection.execute(wanted).scalars())
+            found = connection.execute(wanted if archived else wanted.where(studies.c.life != Life.ARCHIVED))
+            return list(found.scalars())
 
     def unfinished(self, among: Collection[str] | None = None) -> dict[str, tuple[Any, ...]]:
         """Return the studies that have steps to take, by name, each with what changes when something happens in it.
@@ -137,13 +128,9 @@ class Coordinator:
             log.row_of(connection, study)
             return SqlJournal(connection, study).records(start)
 
-    def status(self, study: str) -> dict[str, Any]:
-        """Return how far a study is."""
-        return status.status_of(self.context, study)
-
     # -- the application
 
-    def decision(self, study: str) -> dict[str, Any]:
+    def decision(self, study: str) -> CurrentDecision:
         """Return the decision in force and for how many more rounds it is."""
         with self.database.read() as connection:
             row = log.row_of(connection, study)
@@ -153,9 +140,10 @@ class Coordinator:
             snapshot = self.snapshots.at(study, row.seq, connection)
         if snapshot.seq != row.seq:  # another thread has already read the next wave: read again
             return self.decision(study)
-        return {"wave": row.wave, "stage": row.stage, **status.in_force(snapshot, row, self.context.clock())}
+        now = status.in_force(snapshot, row, self.context.clock())
+        return CurrentDecision(now.index, now.decision, now.rounds, row.wave, Stage(row.stage))
 
-    def play(self, study: str, wave: int, key: str, rounds: int) -> dict[str, Any]:
+    def play(self, study: str, wave: int, key: str, rounds: int) -> RoundsCounted:
         """Count the rounds that the application played; repeating a key changes nothing."""
         require_integer("rounds", rounds, least=1, most=MOST_ROUNDS)
         if self.snapshots.current(study).definition.rules.rounds_per_second is not None:
@@ -166,7 +154,7 @@ class Coordinator:
             if known is not None:
                 if (known.wave, known.rounds) != (wave, rounds):
                     raise Refusal(409, f"other rounds were reported under {key!r} before; use a new name")
-                return {"counted": 0, "played": row.played}
+                return RoundsCounted(0, row.played)
             if row.life != Life.RUNNING:
                 raise Refusal(409, f"the study {study!r} is {row.life}; its rounds are not counted now")
             if row.wave != wave or row.stage not in IN_PLAY:
@@ -182,25 +170,11 @@ class Coordinator:
             done = row.played + counted
             connection.execute(sa.insert(plays).values(study=study, key=key, wave=wave, rounds=rounds))
             log.update_study(connection, study, stage=Stage.PLAYING, played=done, newest=begun)
-        return {"counted": counted, "played": done}
-
-    # -- the participant
-
-    def register(self, study: str, key: str, enrolment: str | None = None) -> bool:
-        """Register a participant; return False if the key is already registered."""
-        return one(participants.register(self.context, [participants.Newcomer(study, key, enrolment)]))
-
-    def checkin(self, study: str, key: str) -> str:
-        """Return as JSON whether a participant is invited and, if so, everything the device needs."""
-        return one(participants.check_in(self.context, [(study, key)]))
-
-    def withdraw(self, study: str, key: str) -> None:
-        """Forget a participant as far as that may be; repeating it changes nothing."""
-        participants.withdraw(self.context, study, key)
+        return RoundsCounted(counted, done)
 
     # -- the shuffler
 
-    def take_total(self, batch: str, body: Any) -> bool:
+    def take_total(self, batch: str, count: int, total: list[int], tokens: list[bytes]) -> bool:
         """Store the total that the shuffler forwards; return False if it was stored before."""
         with self.database.write() as connection:
             waits = sa.select(studies).where(studies.c.batch == batch).with_for_update(key_share=True)
@@ -209,7 +183,7 @@ class Coordinator:
             wave = None if snapshot is None else snapshot.wave
             if row is None or wave is None or wave.release.second != SHUFFLER:  # a helper is asked for totals
                 raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
-            count, total, tokens = _checked_total(body, wave.release.batch)
+            _require_whole(wave.release.batch, count, total, tokens)
             text, stored = json.dumps({"count": count, "total": total}), total_of(connection, row.id, row.wave)
             if stored is not None:
                 if stored != text:
@@ -223,27 +197,13 @@ class Coordinator:
         self.context.note("total", study=row.id, wave=row.wave, people=count)
         return True
 
-    # -- the scheduler
 
-    def step(self, study: str) -> bool:
-        """Take the next step of a study if one is due; return True if anything changed."""
-        return steps.step(self.context, study).moved
-
-
-def _checked_total(body: Any, batch: Batch | None) -> tuple[int, list[int], list[bytes]]:
-    """Read the count, the total and the tokens of a forwarded total; refuse what cannot be from the open wave."""
+def _require_whole(batch: Batch | None, count: int, total: list[int], tokens: list[bytes]) -> None:
+    """Refuse what cannot be the total of the open wave's whole batch."""
     assert batch is not None, "only a wave with a batch waits for a total"
-    try:
-        count, total = body["count"], list(body["total"])
-        tokens = [bytes.fromhex(token) for token in body["tokens"]]
-        if not all(type(number) is int for number in (count, *total)):
-            raise TypeError
-    except (LookupError, TypeError, ValueError, OverflowError):
-        raise Refusal(422, "a total has a count, the number of ones per coordinate, and the counted tokens") from None
     try:
         batch.require_total(count, total)
     except InputError as error:
         raise Refusal(422, str(error)) from None
     if not len(tokens) == len(set(tokens)) == count:
         raise Refusal(422, f"a total of {count} people names {count} different tokens; forward the whole batch")
-    return count, total, tokens

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from voxpop.journal.journal import Finished
 from voxpop.service import audit, operators
-from voxpop.service.audit import SERVICE, Action
+from voxpop.service.audit import COMMAND_LINE, SERVICE, Action
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
 from voxpop.service.stores.database import Database, insert_into, scrub_after
@@ -44,7 +44,7 @@ def is_draft(database: Database, study: str) -> bool:
         return bool(log.row_of(connection, study).life == Life.DRAFT)
 
 
-def change(context: Context, study: str, wanted: Wanted, actor: str) -> bool:
+def change(context: Context, study: str, wanted: Wanted, actor: str = COMMAND_LINE) -> bool:
     """Bring a study to where an operator wants it; return False if it is there already."""
     with context.database.write() as connection:
         row = log.row_of(connection, study, lock=True)
@@ -114,7 +114,7 @@ def make_room(connection: sa.Connection, study: str) -> bool:
     return True
 
 
-def delete(context: Context, study: str, actor: str) -> None:
+def delete(context: Context, study: str, actor: str = COMMAND_LINE) -> None:
     """Delete a study with its log, its people and their invitations; its viewers' keys are revoked.
 
     The record of releases remembers before the commit that it was deleted: if the process is killed in between, the

@@ -9,6 +9,7 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from voxpop.errors import InputError
@@ -131,10 +132,11 @@ class Snapshot(Course):
         return self.policy.best(self.problem, self.state)
 
     @cached_property
-    def told(self) -> str:
+    def told(self) -> msgspec.Raw:
         """What devices are told about the open wave, as JSON."""
         assert self.wave is not None
-        return text_of(wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release), self.direction))
+        told = wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release), self.direction)
+        return msgspec.Raw(text_of(told))
 
     @cached_property
     def most_arms(self) -> int:

@@ -10,12 +10,13 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.report.summary import describe
+from voxpop.service.messages import Count, Reply, says
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.database import insert_into
 from voxpop.service.stores.schema import counts, invitations, studies, summaries, tallies
@@ -23,7 +24,7 @@ from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import NAMES, Funnel
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.released import created_at
-from voxpop.service.study.stages import Stage, State, state_of
+from voxpop.service.study.stages import Life, Stage, State, state_of
 
 MOST_TEXT = 200  # characters of a decision or a reason
 MOST_STALE = 50  # summaries that one look writes anew; the others follow with the next
@@ -98,6 +99,24 @@ class Glance:
     def answered(self) -> int:
         """The reports of the wave that were counted, while it collects."""
         return self.funnel.answered if self.stage == Stage.COLLECTING else 0
+
+
+class StudyGlance(Reply, frozen=True):
+    """A study at a glance."""
+
+    study: str
+    state: Annotated[State, says("Where it is, in a word or three.")]
+    archived: bool
+    wave: Count
+    registered: Count
+    people: Annotated[Count, says("Whom the open wave needs; 0 if none is open.")]
+    answered: Annotated[Count, says("Who of them has answered.")]
+
+    @classmethod
+    def of(cls, at: Glance) -> StudyGlance:
+        """Tell what the API tells of it."""
+        archived = at.life == Life.ARCHIVED
+        return cls(at.study, at.state, archived, at.wave, at.registered, at.wanted, at.answered)
 
 
 def look(context: Context, only: str | None = None) -> tuple[Glance, ...]:

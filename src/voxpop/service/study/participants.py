@@ -15,19 +15,21 @@ Until it has said so the person's open invitation stays, too; nobody can use it 
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from secrets import SystemRandom
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.privacy.release import SHUFFLER
 from voxpop.service.keys import hash_key, same
+from voxpop.service.messages import Count, NotNegative, Reply, part, says
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.stores.database import insert_into, scrub_after
 from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, require_later, studies
@@ -109,7 +111,7 @@ def _problem(row: Any, newcomer: Newcomer, person: Any, known: bool) -> Refusal 
     return None
 
 
-def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Refusal]:
+def check_in(context: Context, callers: list[tuple[str, str]]) -> list[bytes | Refusal]:
     """Answer every (study, key) with JSON: whether the participant is invited and, if so, all the device needs."""
     hashes = [hash_key(key) for _, key in callers]
     with context.database.read() as connection:
@@ -118,7 +120,7 @@ def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Ref
         strange = [study for (study, _), hashed in zip(callers, hashes, strict=True) if (study, hashed) not in found]
         known = {row.id for row in _studies(connection, strange).values() if row.life != Life.DRAFT} if strange else ()
         _look_at_crowd(context, connection)
-    answers: list[str | Refusal] = []
+    answers: list[bytes | Refusal] = []
     for (study, _), hashed in zip(callers, hashes, strict=True):
         row = found.get((study, hashed))
         if row is None and study not in known:
@@ -126,7 +128,7 @@ def check_in(context: Context, callers: list[tuple[str, str]]) -> list[str | Ref
         elif row is None or not same(row.key_hash, hashed):
             answers.append(Refusal(401, "this participant key is not registered; register first"))
         else:
-            answers.append(_answer(context, row))
+            answers.append(msgspec.json.encode(_answer(context, row)))
     return answers
 
 
@@ -151,27 +153,51 @@ def _studies(connection: sa.Connection, names: list[str]) -> dict[str, Any]:
     return {row.id: row for row in connection.execute(wanted)}
 
 
-def _answer(context: Context, row: Any) -> str:
+Pause = Annotated[float, Meta(ge=0, description="Seconds after which it is worth checking in again.")]
+
+
+class Invitation(Reply, frozen=True, kw_only=True, omit_defaults=True):
+    """The participant is invited to send a report."""
+
+    invited: Annotated[bool, Meta(extra_json_schema={"const": True})]
+    status: Literal["invited"]
+    token: str
+    upload: Annotated[str, says("The path, or the address of a shuffler, to which the report is sent.")]
+    helper: Annotated[str, says("In the aggregate model: the address to which one share is sent first.")] = ""
+    seconds_left: NotNegative
+    next_check_in: Pause
+    wave: Annotated[msgspec.Raw, part("DeviceWave")]
+
+
+class Waiting(Reply, frozen=True):
+    """The participant is not invited now but may be later."""
+
+    invited: Annotated[bool, Meta(extra_json_schema={"const": False})]
+    status: Literal["waiting"]
+    participations: Annotated[Count, says("How often the participant has taken part.")]
+    next_check_in: Pause
+
+
+class NotNeeded(Reply, frozen=True):
+    """The participant has answered in this wave or withdrawn, or the study is over."""
+
+    invited: Annotated[bool, Meta(extra_json_schema={"const": False})]
+    status: Literal["answered", "finished", "withdrawn"]
+    next_check_in: Annotated[Pause | None, says("null if the participant is never asked again.")]
+
+
+def _answer(context: Context, row: Any) -> Invitation | Waiting | NotNeeded:
     if row.withdrawn or row.stage == Stage.FINISHED:
-        return json.dumps(
-            {"invited": False, "status": "withdrawn" if row.withdrawn else "finished", "next_check_in": None}
-        )
+        return NotNeeded(False, "withdrawn" if row.withdrawn else "finished", None)
     snapshot = context.snapshots.at(row.id, row.seq)
     again = next_check_in(context.crowd[0], snapshot, row, row.participations, context.clock())
     if row.receipt is not None:
-        return json.dumps({"invited": False, "status": "answered", "next_check_in": again})
-    told = _invitation(context, row, snapshot)
-    if told is None:
-        waiting = {"invited": False, "status": "waiting", "participations": row.participations}
-        return json.dumps({**waiting, "next_check_in": again})
-    head, wave = told
-    if row.life == Life.RUNNING:  # if the report does not arrive, there is time to send it again
-        again = min(again, spread(head["seconds_left"] * SHARE))
-    return json.dumps({**head, "next_check_in": again})[:-1] + ', "wave": ' + wave + "}"
+        return NotNeeded(False, "answered", again)
+    return _invitation(context, row, snapshot, again) or Waiting(False, "waiting", row.participations, again)
 
 
-def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[str, Any], str] | None:
-    """Return what an invited device is told, and about the wave as JSON; None if it is not invited now."""
+def _invitation(context: Context, row: Any, snapshot: Snapshot, again: float) -> Invitation | None:
+    """Return what an invited device is told; None if it is not invited now."""
     if not row.ready or row.stage != Stage.COLLECTING:  # also if there is no invitation
         return None
     if snapshot.seq != row.seq or snapshot.wave is None:  # the wave has just closed, and the next one may be open
@@ -186,8 +212,17 @@ def _invitation(context: Context, row: Any, snapshot: Snapshot) -> tuple[dict[st
         addresses["upload" if second == SHUFFLER else "helper"] = context.shuffler.upload_address(row.batch)
     # Seconds from now: a device's clock may be years off.
     left = max(0.0, round(row.deadline - time_of(row, context.clock()), 3))
-    head = {"invited": True, "status": "invited", "token": token, **addresses, "seconds_left": left}
-    return head, snapshot.told
+    if row.life == Life.RUNNING:  # if the report does not arrive, there is time to send it again
+        again = min(again, spread(left * SHARE))
+    return Invitation(
+        invited=True,
+        status="invited",
+        token=token,
+        **addresses,
+        seconds_left=left,
+        next_check_in=again,
+        wave=snapshot.told,
+    )
 
 
 def _look_at_crowd(context: Context, connection: sa.Connection) -> None:

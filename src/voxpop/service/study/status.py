@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import sqlalchemy as sa
 
@@ -15,21 +15,142 @@ from voxpop.model.waves import Forecast
 from voxpop.model.words import counted
 from voxpop.report.summary import describe, expectation, number
 from voxpop.report.view import failure_chance
+from voxpop.service.messages import Chance, Count, Decision, NotNegative, Numbers, Reply, says
 from voxpop.service.stores.schema import counts
 from voxpop.service.study import collecting, log, steps
 from voxpop.service.study.context import Context
-from voxpop.service.study.invitations import Invitations
+from voxpop.service.study.invitations import Funnel, Invitations
 from voxpop.service.study.log import Snapshot
-from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, state_of, time_of
+from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, State, state_of, time_of
 
-Status = Mapping[str, Any]
 LIVES = {
     Life.DRAFT: "Draft: devices do not see it, and it can be changed until it is started.",
     Life.PAUSED: "Paused: nobody is asked and nothing is tried out until it is resumed; reports are still taken.",
 }
 
 
-def status_of(context: Context, study: str) -> dict[str, Any]:
+class BestDecision(Reply, frozen=True):
+    """The best decision so far, and how sure that is."""
+
+    index: Count
+    decision: Decision
+    certified: Annotated[
+        NotNegative | None,
+        says("No decision is better by more than this, with the given confidence; null if nothing is known."),
+    ]
+    confidence: Annotated[Chance | None, says("null if the certificate promises nothing.")]
+    expected_loss: Annotated[
+        float | None,
+        says(
+            "What it is expected to lose per round, compared with the decision that is best; null if the policy "
+            "does not estimate it."
+        ),
+    ]
+
+
+class DecisionInForce(Reply, frozen=True):
+    """The decision that is used now: the one that is tried out, or the best so far."""
+
+    index: Count
+    decision: Decision
+    rounds: Annotated[Count, says("The number of rounds for which it stays in force.")]
+
+
+class CurrentDecision(DecisionInForce, frozen=True):
+    """The decision in force, and how far the study is."""
+
+    wave: Count
+    stage: Stage
+
+
+class StudyHold(Reply, frozen=True):
+    """Why a study stands still."""
+
+    cause: Cause
+    sentence: Annotated[str, says("What it waits for, or what to do about it.")]
+
+
+class Status(Reply, frozen=True):
+    """How far a study is."""
+
+    study: str
+    stage: Stage
+    life: Annotated[Life, says("What operators decided: a draft is not begun, and a paused study asks nobody.")]
+    state: Annotated[State, says("Both together, in a word or three.")]
+    wave: Count
+    rounds: Annotated[Count, says("Rounds of the wave.")]
+    played: Annotated[Count, says("Rounds of the wave that have been played.")]
+    people: Annotated[Count, says("People whose reports the wave needs.")]
+    answered: Count
+    invited: Annotated[Count, says("People who have not answered yet.")]
+    short: Annotated[Count, says("People who are missing because too few have registered.")]
+    funnel: Funnel
+    registered: Count
+    never_asked: Count
+    withdrawn: Annotated[Count, says("People who have withdrawn.")]
+    active: Annotated[Count, says("Actions that can still be best.")]
+    in_force: DecisionInForce
+    best: BestDecision
+    forecast: Annotated[Forecast | None, says("What the open wave is expected to bring and to cost, if known.")]
+    arms: Annotated[Count, says("Decisions that are played in the wave.")]
+    reason: Annotated[str | None, says("Why the study is finished; null if it is not.")]
+    warning: Annotated[str, says("What the model check found last; empty if nothing is wrong.")]
+    holds: Annotated[list[StudyHold], says("Why the study stands still; empty if it goes on.")]
+    says: Annotated[list[str], says("The same in sentences.")]
+
+
+class WatchedWave(Reply, frozen=True):
+    """A closed wave."""
+
+    wave: Count
+    rounds: Count
+    arms: Count
+    people: Count
+    active: Count
+    width: float
+    forecast: Annotated[Forecast | None, says("What it was expected to bring and to cost, if known.")]
+    warning: Annotated[str, says("What the model check found afterwards; empty if nothing is wrong.")]
+
+
+class PrivacySummary(Reply, frozen=True, omit_defaults=True):
+    """What people are promised; null where nothing is."""
+
+    privacy: str
+    epsilon: float | None
+    delta: float | None
+    calibration: str | None
+    caveats: list[str]
+    honest: float = 1.0
+
+
+class LedgerTotals(Reply, frozen=True):
+    """What all releases together cost the person who is exposed the most."""
+
+    releases: Count
+    people: Count
+    epsilon: Annotated[float | None, says("null if nothing is promised.")]
+    delta: float
+    guaranteed: bool
+
+
+class Watch(Reply, frozen=True):
+    """What can be seen of a study."""
+
+    status: Status
+    reward: str
+    privacy: PrivacySummary
+    waves: list[WatchedWave]
+    actions: list[str]
+    lower: Numbers
+    upper: Numbers
+    estimates: Numbers
+    active: list[Count]
+    asked: list[Count]
+    ledger: LedgerTotals
+    budget: float | None
+
+
+def status_of(context: Context, study: str) -> Status:
     """Return how far a study is."""
     now = context.clock()
     with context.database.read() as connection:
@@ -41,32 +162,33 @@ def status_of(context: Context, study: str) -> dict[str, Any]:
     collecting = row.stage == Stage.COLLECTING
     answered = max(funnel.answered, context.shuffled.get(study, 0)) if collecting else 0
     plan = snapshot.pending
-    found = {
-        "study": study,
-        "stage": row.stage,
-        "life": row.life,
-        "state": state_of(row.life, row.stage, row.short, row.newest is not None),
-        "wave": row.wave,
-        "rounds": plan.asked if plan else 0,
-        "played": steps.rounds_played(snapshot, row, time_of(row, now)) if plan else 0,
-        "people": plan.people if plan else 0,
-        "answered": answered,
-        "invited": max(0, row.invited - answered) if collecting else 0,
-        "short": row.short,
-        "funnel": asdict(funnel),
-        "registered": known.registered,
-        "never_asked": known.never_asked,
-        "withdrawn": known.withdrawn,
-        "active": len(snapshot.state.active),
-        "in_force": in_force(snapshot, row, now),
-        "best": best_decision(snapshot),
-        "forecast": None if plan is None or plan.forecast is None else asdict(plan.forecast),
-        "arms": len(plan.arms) if plan else 0,
-        "reason": snapshot.ended,
-        "warning": snapshot.warning,
-        "holds": [{"cause": hold.cause, "sentence": said_of(hold)} for hold in holds],
-    }
-    return {**found, "says": sentences(found, holds, snapshot.unanswered)}
+    found = Status(
+        study=study,
+        stage=Stage(row.stage),
+        life=Life(row.life),
+        state=state_of(row.life, row.stage, row.short, row.newest is not None),
+        wave=row.wave,
+        rounds=plan.asked if plan else 0,
+        played=steps.rounds_played(snapshot, row, time_of(row, now)) if plan else 0,
+        people=plan.people if plan else 0,
+        answered=answered,
+        invited=max(0, row.invited - answered) if collecting else 0,
+        short=row.short,
+        funnel=funnel,
+        registered=known.registered,
+        never_asked=known.never_asked,
+        withdrawn=known.withdrawn,
+        active=len(snapshot.state.active),
+        in_force=in_force(snapshot, row, now),
+        best=best_decision(snapshot),
+        forecast=plan.forecast if plan else None,
+        arms=len(plan.arms) if plan else 0,
+        reason=snapshot.ended,
+        warning=snapshot.warning,
+        holds=[StudyHold(hold.cause, said_of(hold)) for hold in holds],
+        says=[],
+    )
+    return msgspec.structs.replace(found, says=sentences(found, snapshot.unanswered))
 
 
 def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, now: float) -> Sequence[Hold]:
@@ -86,7 +208,7 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
     return holds
 
 
-def in_force(snapshot: Snapshot, row: Any, now: float) -> dict[str, Any]:
+def in_force(snapshot: Snapshot, row: Any, now: float) -> DecisionInForce:
     """Return the decision in force: the arm that is played, or the best so far while none is."""
     index, left = snapshot.best, 0
     begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
@@ -96,66 +218,65 @@ def in_force(snapshot: Snapshot, row: Any, now: float) -> dict[str, Any]:
         if done < plan.asked:
             place = int(np.searchsorted(ends, done, side="right"))
             index, left = int(plan.arms[place]), int(ends[place]) - done
-    return {"index": index, "decision": snapshot.definition.problem.decisions[index], "rounds": left}
+    return DecisionInForce(index, snapshot.definition.problem.decisions[index], left)
 
 
-def watched(context: Context, study: str) -> dict[str, Any]:
+def watched(context: Context, study: str) -> Watch:
     """Collect what follows from the log of a study, and how far the current wave is."""
     snapshot = context.snapshots.current(study)
-    problem, (lower, upper) = snapshot.problem, snapshot.bounds
-    delta = snapshot.ledger.budget.delta if snapshot.ledger.budget else 0.0
-    return {
-        "status": status_of(context, study),
-        "reward": snapshot.definition.reward,
-        "privacy": snapshot.definition.privacy.describe(),
-        "waves": [
-            {
-                "wave": wave.plan.wave,
-                "rounds": wave.plan.length,
-                "arms": len(wave.plan.arms),
-                "people": wave.feedback.count,
-                "active": wave.info.active_after,
-                "width": wave.info.max_width,
-                "forecast": None if wave.plan.forecast is None else asdict(wave.plan.forecast),
-                "warning": wave.info.warning,
-            }
+    problem, (lower, upper), budget = snapshot.problem, snapshot.bounds, snapshot.ledger.budget
+    return Watch(
+        status=status_of(context, study),
+        reward=snapshot.definition.reward,
+        privacy=PrivacySummary(**snapshot.definition.privacy.describe()),
+        waves=[
+            WatchedWave(
+                wave=wave.plan.wave,
+                rounds=wave.plan.length,
+                arms=len(wave.plan.arms),
+                people=wave.feedback.count,
+                active=wave.info.active_after,
+                width=wave.info.max_width,
+                forecast=wave.plan.forecast,
+                warning=wave.info.warning,
+            )
             for wave in snapshot.closed
         ],
-        "actions": [describe(problem.decisions[index]) for index in range(problem.size)],
-        "lower": lower.tolist(),
-        "upper": upper.tolist(),
-        "estimates": snapshot.estimates.tolist(),
-        "active": snapshot.state.active.tolist(),
-        "asked": snapshot.wave.plan.arms.tolist() if snapshot.wave else [],
-        "ledger": snapshot.ledger.totals(delta),
-        "budget": None if snapshot.ledger.budget is None else snapshot.ledger.budget.epsilon,
-    }
+        actions=[describe(problem.decisions[index]) for index in range(problem.size)],
+        lower=lower.tolist(),
+        upper=upper.tolist(),
+        estimates=snapshot.estimates.tolist(),
+        active=snapshot.state.active.tolist(),
+        asked=snapshot.wave.plan.arms.tolist() if snapshot.wave else [],
+        ledger=LedgerTotals(**snapshot.ledger.totals(budget.delta if budget else 0.0)),
+        budget=budget.epsilon if budget else None,
+    )
 
 
-def best_decision(snapshot: Snapshot) -> dict[str, Any]:
+def best_decision(snapshot: Snapshot) -> BestDecision:
     """Return the best decision so far, what is certified about it, and what it is expected to lose."""
     now = Known.of(snapshot.definition, snapshot.state)
     chance = failure_chance(snapshot.definition.policy, snapshot.definition.problem, len(snapshot.closed))
-    return {
-        "index": now.best,
-        "decision": snapshot.definition.problem.decisions[now.best],
-        "certified": now.certified if math.isfinite(now.certified) else None,  # JSON has no infinity
-        "confidence": 1 - chance if chance < 1 else None,  # with which the certificate holds at least
-        "expected_loss": now.expected_loss,
-    }
+    return BestDecision(
+        index=now.best,
+        decision=snapshot.definition.problem.decisions[now.best],
+        certified=now.certified if math.isfinite(now.certified) else None,  # JSON has no infinity
+        confidence=1 - chance if chance < 1 else None,  # with which the certificate holds at least
+        expected_loss=now.expected_loss,
+    )
 
 
-def sentences(status: Status, holds: Sequence[Hold] = (), unanswered: str = "") -> list[str]:
+def sentences(status: Status, unanswered: str = "") -> list[str]:
     """Say in sentences what a status says in numbers, and why the study stands still, if it does.
 
     `unanswered` says what the best decision rests on, if nobody has answered yet.
     """
     said = [_in_force(status, unanswered), _certified(status), _expected_loss(status)]
-    if status["stage"] == Stage.FINISHED:
-        said.append(f"Finished: {status['reason'] or 'no further wave is planned'}.")
-    said += [LIVES.get(status["life"], ""), _forecast(status), *map(said_of, holds)]
-    if status["warning"]:
-        said.append(f"Warning: {status['warning']}")
+    if status.stage == Stage.FINISHED:
+        said.append(f"Finished: {status.reason or 'no further wave is planned'}.")
+    said += [LIVES.get(status.life, ""), _forecast(status), *(hold.sentence for hold in status.holds)]
+    if status.warning:
+        said.append(f"Warning: {status.warning}")
     return [sentence for sentence in said if sentence]
 
 
@@ -180,36 +301,34 @@ def said_of(hold: Hold) -> str:
 
 
 def _in_force(status: Status, unanswered: str) -> str:
-    now, best = status["in_force"], status["best"]
-    sentence = f"In force: {describe(now['decision'])}"
-    if now["rounds"]:
-        sentence += f", for {counted(now['rounds'], 'more round')} of wave {status['wave']}"
-    another = now["index"] != best["index"]
+    now, best = status.in_force, status.best
+    sentence = f"In force: {describe(now.decision)}"
+    if now.rounds:
+        sentence += f", for {counted(now.rounds, 'more round')} of wave {status.wave}"
+    another = now.index != best.index
     if unanswered:
-        chosen = f", otherwise {describe(best['decision'])}" if another else ""
+        chosen = f", otherwise {describe(best.decision)}" if another else ""
         return f"{sentence}{chosen}; {unanswered}."
-    return (
-        f"{sentence}; best so far: {describe(best['decision'])}." if another else f"{sentence}; it is the best so far."
-    )
+    return f"{sentence}; best so far: {describe(best.decision)}." if another else f"{sentence}; it is the best so far."
 
 
 def _certified(status: Status) -> str:
-    best = status["best"]
-    if best["certified"] is None or best["confidence"] is None:
+    best = status.best
+    if best.certified is None or best.confidence is None:
         return "Certified: nothing yet."
-    limit = f" by more than {number(best['certified'])}" if best["certified"] > 0 else ""
-    percent = math.floor(1e4 * best["confidence"] + 1e-6) / 100  # never more than is promised
-    return f"Certified: no decision is better than {describe(best['decision'])}{limit}, with {percent:g} % confidence."
+    limit = f" by more than {number(best.certified)}" if best.certified > 0 else ""
+    percent = math.floor(1e4 * best.confidence + 1e-6) / 100  # never more than is promised
+    return f"Certified: no decision is better than {describe(best.decision)}{limit}, with {percent:g} % confidence."
 
 
 def _expected_loss(status: Status) -> str:
-    loss = status["best"]["expected_loss"]
+    loss = status.best.expected_loss
     return "" if loss is None else f"Expected loss: {number(loss)} per round, compared with the best possible decision."
 
 
 def _forecast(status: Status) -> str:
-    expected = status["forecast"]
+    expected = status.forecast
     if expected is None:
         return ""
-    asked = f"{counted(status['people'], 'person', 'people')} about {counted(status['arms'], 'decision')}"
-    return f"Wave {status['wave']} asks {asked}; it is {expectation(Forecast(**expected))}."
+    asked = f"{counted(status.people, 'person', 'people')} about {counted(status.arms, 'decision')}"
+    return f"Wave {status.wave} asks {asked}; it is {expectation(expected)}."

@@ -1,7 +1,8 @@
-"""The bodies of requests and replies: requests are validated by them, and the OpenAPI document is made from them.
+"""The bodies of requests, by which these are validated, and of replies that only HTTP knows.
 
-What a study and its log consist of is not described a second time: `openapi.py` makes those schemas from the values
-themselves, and bodies name them by `part`.
+Other replies are values of the service, defined where they are made (`service/messages.py`). What a study and its log
+consist of is not described a second time either: `openapi.py` makes those schemas from the values themselves, and
+bodies name them by `part`.
 """
 
 from __future__ import annotations
@@ -13,41 +14,23 @@ from msgspec import Meta
 
 from voxpop.journal.journal import Finished, Opened, Released
 from voxpop.model.direction import Direction
-from voxpop.model.waves import Forecast
 from voxpop.privacy.release import Batch
+from voxpop.service.audit import AuditEntry
+from voxpop.service.messages import Chance, Count, Decision, part, says
 from voxpop.service.operators import KeyInfo
+from voxpop.service.study import participants
 from voxpop.service.study.coordinator import MOST_ROUNDS
-from voxpop.service.study.invitations import Funnel
 from voxpop.service.study.life import Wanted
-from voxpop.service.study.overview import Glance
-from voxpop.service.study.stages import Cause, Life, Stage, State
+from voxpop.service.study.overview import StudyGlance
 from voxpop.service.web.routes import Message
 
-COMPONENT = "#/components/schemas/"
 MOST_STUDY_BYTES = 32 * 2**20  # of a study, and of the messages between coordinator and shuffler
 
-
-def part(name: str) -> Meta:
-    """Describe a value by the component of this name, which is not one of these bodies."""
-    return Meta(extra_json_schema={"$ref": COMPONENT + name})
-
-
-def says(description: str) -> Meta:
-    """Describe a value in a sentence."""
-    return Meta(description=description)
-
-
-Count = Annotated[int, Meta(ge=0)]
 Wave = Annotated[int, Meta(ge=1, le=1000)]
 People = Annotated[int, Meta(ge=1, le=10**7)]
 Coordinates = Annotated[int, Meta(ge=1, le=100_000)]
 Bits = Annotated[int, Meta(ge=1, le=10**9)]
-NotNegative = Annotated[float, Meta(ge=0)]
-Chance = Annotated[float, Meta(gt=0, lt=1)]
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Numbers = list[float]
-Decision = dict[str, Any] | Numbers  # the values of the parameters by name, or the coordinates of the action
-Pause = Annotated[float, Meta(ge=0, description="Seconds after which it is worth checking in again.")]
 StudyDefinition = Annotated[dict[str, Any], part("StudyDefinition")]
 Release = Annotated[dict[str, Any], part("Release")]
 LogEvent = Annotated[dict[str, Any], part("LogEvent")]
@@ -128,6 +111,11 @@ class Announcement(Encoded, kw_only=True):
     forget: Annotated[list[Hash], says("Tokens that send nothing more and whose reports are deleted.")] = []  # noqa: RUF012
 
 
+def bytes_of(hashes: list[str]) -> list[bytes]:
+    """Return hashes as the databases keep them."""
+    return [bytes.fromhex(each) for each in hashes]
+
+
 class Seal(Message):
     """The tokens whose shares are added up, as many as the batch has people."""
 
@@ -139,7 +127,7 @@ class Total(Message):
 
     count: Annotated[int, Meta(ge=1)]
     total: list[int]
-    tokens: list[str]
+    tokens: list[Hash]
 
 
 # Replies
@@ -164,194 +152,6 @@ class OpenAPI(Message):
     tags: list[dict[str, str]]
     paths: dict[str, Any]
     components: dict[str, Any]
-
-
-class StudyGlance(Message):
-    """A study at a glance."""
-
-    study: str
-    state: Annotated[State, says("Where it is, in a word or three.")]
-    archived: bool
-    wave: Count
-    registered: Count
-    people: Annotated[Count, says("Whom the open wave needs; 0 if none is open.")]
-    answered: Annotated[Count, says("Who of them has answered.")]
-
-    @classmethod
-    def of(cls, at: Glance) -> StudyGlance:
-        """Make it of what an overview shows."""
-        archived = at.life == Life.ARCHIVED
-        return cls(at.study, at.state, archived, at.wave, at.registered, at.wanted, at.answered)
-
-
-class LifeChanged(Message):
-    """Where a study stands now."""
-
-    study: str
-    wanted: Wanted
-    changed: Annotated[bool, says("False if it was there already.")]
-
-
-class AuditEntry(Message):
-    """Who did what."""
-
-    number: Count
-    at: Annotated[float, says("Seconds since 1970.")]
-    actor: str
-    action: str
-    study: str | None
-    detail: str
-
-
-class BestDecision(Message):
-    """The best decision so far, and how sure that is."""
-
-    index: Count
-    decision: Decision
-    certified: Annotated[
-        NotNegative | None,
-        says("No decision is better by more than this, with the given confidence; null if nothing is known."),
-    ]
-    confidence: Annotated[Chance | None, says("null if the certificate promises nothing.")]
-    expected_loss: Annotated[
-        float | None,
-        says(
-            "What it is expected to lose per round, compared with the decision that is best; null if the policy "
-            "does not estimate it."
-        ),
-    ]
-
-
-class DecisionInForce(Message):
-    """The decision that is used now: the one that is tried out, or the best so far."""
-
-    index: Count
-    decision: Decision
-    rounds: Annotated[Count, says("The number of rounds for which it stays in force.")]
-
-
-class StudyHold(Message):
-    """Why a study stands still."""
-
-    cause: Cause
-    sentence: Annotated[str, says("What it waits for, or what to do about it.")]
-
-
-class Status(Message):
-    """How far a study is."""
-
-    study: str
-    stage: Stage
-    life: Annotated[Life, says("What operators decided: a draft is not begun, and a paused study asks nobody.")]
-    state: Annotated[State, says("Both together, in a word or three.")]
-    wave: Count
-    rounds: Annotated[Count, says("Rounds of the wave.")]
-    played: Annotated[Count, says("Rounds of the wave that have been played.")]
-    people: Annotated[Count, says("People whose reports the wave needs.")]
-    answered: Count
-    invited: Annotated[Count, says("People who have not answered yet.")]
-    short: Annotated[Count, says("People who are missing because too few have registered.")]
-    funnel: Funnel
-    registered: Count
-    never_asked: Count
-    withdrawn: Annotated[Count, says("People who have withdrawn.")]
-    active: Annotated[Count, says("Actions that can still be best.")]
-    in_force: DecisionInForce
-    best: BestDecision
-    forecast: Annotated[Forecast | None, says("What the open wave is expected to bring and to cost, if known.")]
-    arms: Annotated[Count, says("Decisions that are played in the wave.")]
-    reason: Annotated[str | None, says("Why the study is finished; null if it is not.")]
-    warning: Annotated[str, says("What the model check found last; empty if nothing is wrong.")]
-    holds: Annotated[list[StudyHold], says("Why the study stands still; empty if it goes on.")]
-    says: Annotated[list[str], says("The same in sentences.")]
-
-
-class WatchedWave(Message):
-    """A closed wave."""
-
-    wave: Count
-    rounds: Count
-    arms: Count
-    people: Count
-    active: Count
-    width: float
-    forecast: Annotated[Forecast | None, says("What it was expected to bring and to cost, if known.")]
-    warning: Annotated[str, says("What the model check found afterwards; empty if nothing is wrong.")]
-
-
-class PrivacySummary(Message):
-    """What people are promised; null where nothing is."""
-
-    privacy: str
-    epsilon: float | None
-    delta: float | None
-    calibration: str | None
-    caveats: list[str]
-    honest: float = 1.0
-
-
-class LedgerTotals(Message):
-    """What all releases together cost the person who is exposed the most."""
-
-    releases: Count
-    people: Count
-    epsilon: Annotated[float | None, says("null if nothing is promised.")]
-    delta: float
-    guaranteed: bool
-
-
-class Watch(Message):
-    """What can be seen of a study."""
-
-    status: Status
-    reward: str
-    privacy: PrivacySummary
-    waves: list[WatchedWave]
-    actions: list[str]
-    lower: Numbers
-    upper: Numbers
-    estimates: Numbers
-    active: list[Count]
-    asked: list[Count]
-    ledger: LedgerTotals
-    budget: float | None
-
-
-class CurrentDecision(DecisionInForce):
-    """The decision in force, and how far the study is."""
-
-    wave: Count
-    stage: Stage
-
-
-class Invitation(Message, kw_only=True):
-    """The participant is invited to send a report."""
-
-    invited: Annotated[bool, Meta(extra_json_schema={"const": True})]
-    status: Literal["invited"]
-    token: str
-    upload: Annotated[str, says("The path, or the address of a shuffler, to which the report is sent.")]
-    helper: Annotated[str, says("In the aggregate model: the address to which one share is sent first.")] = ""
-    seconds_left: NotNegative
-    next_check_in: Pause
-    wave: DeviceWave
-
-
-class Waiting(Message):
-    """The participant is not invited now but may be later."""
-
-    invited: Annotated[bool, Meta(extra_json_schema={"const": False})]
-    status: Literal["waiting"]
-    participations: Annotated[Count, says("How often the participant has taken part.")]
-    next_check_in: Pause
-
-
-class NotNeeded(Message):
-    """The participant has answered in this wave or withdrawn, or the study is over."""
-
-    invited: Annotated[bool, Meta(extra_json_schema={"const": False})]
-    status: Literal["answered", "finished", "withdrawn"]
-    next_check_in: Annotated[Pause | None, says("null if the participant is never asked again.")]
 
 
 class BatchProgress(Message):
@@ -384,16 +184,17 @@ StudyNames = reply(
 )
 Deleted = reply("Deleted", "A study was deleted.", study=str, status=Literal["deleted"])
 KeyMade = reply("KeyMade", "A new key, which is shown only here.", name=str, key=str)
+LifeChanged = reply(
+    "LifeChanged",
+    "Where a study stands now.",
+    study=str,
+    wanted=Wanted,
+    changed=Annotated[bool, says("False if it was there already.")],
+)
 Keys = reply("Keys", "All keys by name.", keys=list[KeyInfo])
 Revoked = reply("Revoked", "A key was revoked, now or before.", name=str, status=Literal["revoked"])
 Audit = reply("Audit", "The audit trail, the newest entries first.", entries=list[AuditEntry])
 Log = reply("Log", "The events of a study.", events=list[LogEvent])
-RoundsCounted = reply(
-    "RoundsCounted",
-    "The rounds that were counted now, and those played in the wave so far.",
-    counted=Count,
-    played=Count,
-)
 Registered = reply("Registered", "The participant is registered.", status=Literal["registered"])
 Withdrawn = reply(
     "Withdrawn", "The participant has withdrawn, now or before; what may be forgotten is.", status=Literal["withdrawn"]
@@ -410,7 +211,7 @@ SealedBatch = reply(
 )
 CalledOff = reply("CalledOff", "A batch was deleted, now or before.", status=Literal["called off"])
 CheckIn = reply("CheckIn", "Whether the participant is invited and, if so, what the device needs.")  # one of these:
-CHECK_INS = (Invitation, Waiting, NotNeeded)
+CHECK_INS = (participants.Invitation, participants.Waiting, participants.NotNeeded)
 EVENTS = (
     event("created", "The study was created.", StudyDefinition),
     event("opened", "A wave was planned.", Opened),

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 from anyio import from_thread
 from starlette.concurrency import run_in_threadpool
@@ -28,14 +27,14 @@ from voxpop.service.refusals import Refusal, accepted, no_study
 from voxpop.service.reports import Verdict, decode
 from voxpop.service.stores.schema import studies
 from voxpop.service.study import inbox, life, overview, participants
-from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.coordinator import Coordinator, RoundsCounted
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.stages import Life
-from voxpop.service.study.status import watched
+from voxpop.service.study.status import CurrentDecision, Status, Watch, status_of, watched
 from voxpop.service.web import bodies
-from voxpop.service.web.bodies import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total
+from voxpop.service.web.bodies import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total, bytes_of
 from voxpop.service.web.metrics import StudyMetrics
 from voxpop.service.web.routes import (
     STUDY,
@@ -94,7 +93,7 @@ class CoordinatorApp(Service):
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
         )
-        self.check_ins: GroupWriter[tuple[str, str], str | Refusal] = GroupWriter(
+        self.check_ins: GroupWriter[tuple[str, str], bytes | Refusal] = GroupWriter(
             partial(participants.check_in, coordinator.context)
         )
         self.uploads: GroupWriter[inbox.Upload, Verdict] = GroupWriter(partial(inbox.store, coordinator.context))
@@ -135,7 +134,7 @@ class CoordinatorApp(Service):
 
     async def principal(self, request: Request) -> Principal:
         """Return whose key it is; refuse nobody's."""
-        principal = await run_in_threadpool(self.coordinator.principal, await bearer(request))
+        principal = await run_in_threadpool(operators.principal_of, self.coordinator.database, await bearer(request))
         if principal is None:
             raise Refusal(
                 401, "this is nobody's key, or it was revoked; make one with: voxpop keys operator (or viewer)"
@@ -196,7 +195,7 @@ class CoordinatorApp(Service):
     @route("DELETE", STUDY + "/participant", "participant", bodies.Withdrawn, (404,), for_devices=True)
     def withdraw(self, study: str, caller: str) -> Any:
         """Withdraw: what may be forgotten of this participant is; repeating the request changes nothing."""
-        self.coordinator.withdraw(study, caller)
+        participants.withdraw(self.coordinator.context, study, caller)
         self.nudge(study)
         return {"status": "withdrawn"}
 
@@ -207,13 +206,13 @@ class CoordinatorApp(Service):
 
     # -- for the application
 
-    @route("GET", STUDY + "/decision", "anyone", bodies.CurrentDecision, (404,), for_devices=True)
-    def decision(self, study: str) -> Any:
+    @route("GET", STUDY + "/decision", "anyone", CurrentDecision, (404,), for_devices=True)
+    def decision(self, study: str) -> CurrentDecision:
         """Get the decision in force."""
         return self.coordinator.decision(study)
 
-    @route("PUT", STUDY + "/rounds/{key}", "operator", bodies.RoundsCounted, (403, 404, 409))
-    def play(self, study: str, key: str, body: Rounds) -> Any:
+    @route("PUT", STUDY + "/rounds/{key}", "operator", RoundsCounted, (403, 404, 409))
+    def play(self, study: str, key: str, body: Rounds) -> RoundsCounted:
         """Report rounds that were played; repeating a key changes nothing."""
         done = self.coordinator.play(study, body.wave, key, body.rounds)
         self.nudge(study)
@@ -232,7 +231,7 @@ class CoordinatorApp(Service):
     )
     def total(self, batch: str, body: Total) -> Response:
         """Deliver the total of a whole batch."""
-        new = self.coordinator.take_total(batch, msgspec.to_builtins(body))
+        new = self.coordinator.take_total(batch, body.count, body.total, bytes_of(body.tokens))
         self.nudge()
         return JSONResponse({"status": "taken"}, 201 if new else 200)
 
@@ -249,14 +248,14 @@ class CoordinatorApp(Service):
     @route("PUT", STUDY + "/life", "operator", bodies.LifeChanged, (403, 404, 409))
     def change_life(self, study: str, caller: str, body: LifeChange) -> Any:
         """Start, pause, resume, end or archive a study; repeating the request changes nothing."""
-        changed = self.coordinator.change(study, Wanted(body.wanted), caller)
+        changed = life.change(self.coordinator.context, study, Wanted(body.wanted), caller)
         self.nudge(study)
         return {"study": study, "wanted": body.wanted, "changed": changed}
 
     @route("DELETE", STUDY, "operator", bodies.Deleted, (403, 404, 409))
     def delete_study(self, study: str, caller: str) -> Any:
         """Delete a draft or a finished study, with its people and its log."""
-        self.coordinator.delete(study, caller)
+        life.delete(self.coordinator.context, study, caller)
         return {"study": study, "status": "deleted"}
 
     @route("GET", "/v2/keys", "operator", bodies.Keys, (403,))
@@ -289,20 +288,20 @@ class CoordinatorApp(Service):
         drafts = not self._open or (known and (await self.principal(request)).operates)
         found = await run_in_threadpool(overview.look, self.coordinator.context)
         shown = [glance for glance in found if drafts or glance.life != Life.DRAFT]
-        return {"studies": [glance.study for glance in shown], "glances": [bodies.StudyGlance.of(one) for one in shown]}
+        return {"studies": [glance.study for glance in shown], "glances": list(map(overview.StudyGlance.of, shown))}
 
-    @route("GET", STUDY, "viewer", bodies.Status, (403, 404))
-    def status(self, study: str) -> Any:
+    @route("GET", STUDY, "viewer", Status, (403, 404))
+    def status(self, study: str) -> Status:
         """Get how far a study is."""
-        return self.coordinator.status(study)
+        return status_of(self.coordinator.context, study)
 
     @route("GET", STUDY + "/log", "viewer", bodies.Log, (403, 404))
     def log(self, study: str) -> Any:
         """Get a study's log."""
         return {"events": self.coordinator.log(study)}
 
-    @route("GET", STUDY + "/watch", "viewer", bodies.Watch, (403, 404))
-    async def watch(self, request: Request, study: str) -> Any:
+    @route("GET", STUDY + "/watch", "viewer", Watch, (403, 404))
+    async def watch(self, request: Request, study: str) -> Watch:
         """Get a study's estimates."""
         if self._open and await run_in_threadpool(life.is_draft, self.coordinator.database, study):
             if "authorization" not in request.headers:

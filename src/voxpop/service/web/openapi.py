@@ -24,9 +24,10 @@ from voxpop.model.options import Option, options_of
 from voxpop.policies import POLICIES, policy_options
 from voxpop.privacy import Private, Release
 from voxpop.privacy.models import RELEASES, release_type_of
+from voxpop.service.messages import COMPONENT
 from voxpop.service.study.definition import Rules
 from voxpop.service.web import bodies
-from voxpop.service.web.bodies import CHECK_INS, COMPONENT, EVENTS
+from voxpop.service.web.bodies import CHECK_INS, EVENTS, DeviceWave
 from voxpop.service.web.routes import PARAMETERS, Role, Route
 
 Schema = dict[str, Any]
@@ -145,7 +146,8 @@ def components(used: Iterable[type]) -> dict[str, Schema]:
     """Describe these bodies, and what a study, its waves and its log consist of."""
     kernels, models = dict(KERNELS), ("none", *RELEASES)
     releases = {model: release_type_of(model) for model in models}
-    kinds = {*used, *CHECK_INS, *EVENTS, ProblemData, *kernels.values(), *releases.values()} - {bodies.CheckIn}
+    more = (*CHECK_INS, DeviceWave, *EVENTS, ProblemData)
+    kinds = {*used, *more, *kernels.values(), *releases.values()} - {bodies.CheckIn}
     _, found = msgspec.json.schema_components(
         sorted(kinds, key=lambda kind: kind.__name__), schema_hook=_array_or_kernel, ref_template=COMPONENT + "{name}"
     )

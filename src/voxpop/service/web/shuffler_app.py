@@ -23,7 +23,7 @@ from voxpop.service.shuffler import signed_http
 from voxpop.service.shuffler.batches import EncodedReport, Shuffler
 from voxpop.service.stores.schema import batches
 from voxpop.service.web import bodies
-from voxpop.service.web.bodies import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport
+from voxpop.service.web.bodies import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport, bytes_of
 from voxpop.service.web.routes import body_of, most_bytes_of, route
 from voxpop.service.web.service import Service
 
@@ -66,12 +66,12 @@ class ShufflerApp(Service):
     @route("PUT", BATCH, "coordinator", bodies.BatchProgress, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
     def announce(self, batch: str, body: Announcement) -> Any:
         """Announce a batch, new tokens, tokens whose time is over, and those to forget; may be repeated."""
-        return self.shuffler.announce(batch, body.batch, *map(_hashes, (body.tokens, body.overdue, body.forget)))
+        return self.shuffler.announce(batch, body.batch, *map(bytes_of, (body.tokens, body.overdue, body.forget)))
 
     @route("PUT", BATCH + "/seal", "coordinator", bodies.SealedBatch, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
     def seal(self, batch: str, body: Seal) -> Any:
         """Add up the shares of exactly these tokens, once, or say which are missing; may be repeated."""
-        return self.shuffler.seal(batch, _hashes(body.tokens))
+        return self.shuffler.seal(batch, bytes_of(body.tokens))
 
     @route("DELETE", BATCH, "coordinator", bodies.CalledOff, (404,))
     def call_off(self, batch: str) -> Any:
@@ -144,7 +144,3 @@ class ShufflerApp(Service):
             await asyncio.wait([forwarding], timeout=2 * RETRY)
             forwarding.cancel()
         await self.uploads.close()
-
-
-def _hashes(tokens: list[str]) -> list[bytes]:
-    return [bytes.fromhex(token) for token in tokens]
