@@ -186,9 +186,9 @@ class Coordinator:
 
     # -- the participant
 
-    def register(self, study: str, key: str, enrolment: str | None = None) -> bool:
+    def register(self, study: str, key: str, enrolment: str | None = None, stratum: str | None = None) -> bool:
         """Register a participant; return False if the key is already registered."""
-        return one(participants.register(self.context, [participants.Newcomer(study, key, enrolment)]))
+        return one(participants.register(self.context, [participants.Newcomer(study, key, enrolment, stratum)]))
 
     def checkin(self, study: str, key: str) -> str:
         """Return as JSON whether a participant is invited and, if so, everything the device needs."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from voxpop.errors import InputError
@@ -140,6 +142,20 @@ class Snapshot(Course):
     def most_arms(self) -> int:
         """How many arms a wave has had at most, and so a report numbers; 0 before the first wave."""
         return max((len(wave.plan.arms) for wave in (*self.closed, self.wave) if wave is not None), default=0)
+
+    @cached_property
+    def quotas(self) -> Mapping[str | None, int]:
+        """How many people the open wave hears of each stratum; without strata everyone is of the stratum None.
+
+        They follow from study and wave, so that every process computes the same whenever it looks: a number that Python
+        makes of a text is the same in every version. They tell nothing of who is asked.
+        """
+        assert self.wave is not None
+        strata, plan = self.definition.strata, self.wave.plan
+        if strata is None:
+            return {None: plan.people}
+        draw = random.Random(f"{self.definition.name}, wave {plan.wave}").random
+        return dict(strata.quotas(np.array([draw() for _ in range(plan.people)])).items())
 
     @cached_property
     def most_participations(self) -> int:
