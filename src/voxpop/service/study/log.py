@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -147,15 +147,16 @@ class Snapshot(Course):
     def quotas(self) -> Mapping[str | None, int]:
         """How many people the open wave hears of each stratum; without strata everyone is of the stratum None.
 
-        They follow from study and wave, so that every process computes the same whenever it looks: a number that Python
-        makes of a text is the same in every version. They tell nothing of who is asked.
+        They follow from study and wave, so that every process computes the same, also after the secret of the tokens
+        was replaced. They tell nothing of who is asked.
         """
         assert self.wave is not None
         strata, plan = self.definition.strata, self.wave.plan
         if strata is None:
             return {None: plan.people}
-        draw = random.Random(f"{self.definition.name}, wave {plan.wave}").random
-        return dict(strata.quotas(np.array([draw() for _ in range(plan.people)])).items())
+        bits = hashlib.shake_256(f"{self.definition.name}, wave {plan.wave}".encode()).digest(8 * plan.people)
+        offsets = (np.frombuffer(bits, "<u8") >> 11) / 2.0**53
+        return dict(strata.quotas(offsets).items())
 
     @cached_property
     def most_participations(self) -> int:
