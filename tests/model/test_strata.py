@@ -1,6 +1,7 @@
 """Strata: the weighted average is unbiased, its noise is what it says, and what cannot be weighed is refused."""
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -187,3 +188,34 @@ def test_an_empty_stratum_is_refused_with_the_remedy() -> None:
         THREE.sample(["a", "b"])
     with pytest.raises(InputError, match=r"unknown stratum 'yung'; did you mean 'young'\?"):
         HALVES.sample(["yung", "old"])
+
+
+@pytest.mark.parametrize("people", range(1, 13))
+def test_quotas_add_up_and_are_the_shares_on_average(people: int) -> None:
+    """Exact: the ends of the strata are multiples of 1/20, so twenty offsets stand for all."""
+    strata = Strata({"a": 0.15, "b": 0.35, "c": 0.5})
+    found = [strata.quotas(np.full(people, (step + 0.5) / 20)) for step in range(20)]
+    assert {sum(quotas.values()) for quotas in found} == {people}
+    for name, share in strata.shares.items():
+        assert np.mean([quotas[name] for quotas in found]) == pytest.approx(people * share, abs=1e-12)
+
+
+def test_quotas_are_within_two_people_of_the_shares() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        shares = rng.dirichlet(np.ones(rng.integers(2, 30)))
+        strata = Strata({str(place): float(share) for place, share in enumerate(shares)})
+        people = int(rng.integers(1, 100))
+        quotas = strata.quotas(rng.random(people))
+        assert sum(quotas.values()) == people
+        assert all(abs(quotas[name] - people * share) < 2 for name, share in strata.shares.items())
+
+
+def test_quotas_add_no_more_noise_than_drawing_people_from_the_whole_population() -> None:
+    """Two people of four strata with means 1, -1, 1, -1: one offset for all units would double the variance."""
+    strata = Strata(dict.fromkeys("abcd", 0.25))
+    sums = []
+    for offsets in product((0.25, 0.75), repeat=2):
+        quotas = strata.quotas(np.array(offsets))
+        sums.append(quotas["a"] - quotas["b"] + quotas["c"] - quotas["d"])
+    assert (float(np.mean(sums)), float(np.var(sums))) == (0.0, 2.0)

@@ -8,6 +8,7 @@ SHUFFLER = "service/test_shuffler.py"
 ENCODINGS = "service/test_encodings.py"
 WAVES = "service/test_one_wave.py"
 RANDOMNESS = "service/test_randomness.py"
+STRATA = "service/test_strata.py"
 DURABLE = "service/test_durable.py"
 MISDIRECTED = "service/test_misdirected.py"
 GUESSES = f"{TRUST}::test_reports_of_closed_waves_cannot_be_guessed_from_database_and_secret"
@@ -21,6 +22,38 @@ FAULTS = [
         "noise: Source = field(\n        default_factory=lambda: "
         '__import__("voxpop").privacy.Simulated(__import__("numpy").random.default_rng(0))\n    )',
         (f"{RANDOMNESS}::test_a_coordinator_s_noise_is_opendp_s_and_nothing_else",),
+    ),
+    Fault(
+        "people drawn from any stratum",
+        "Those who answer readily are asked in place of others, whatever their stratum.",
+        "service/study/invitations.py",
+        "(people.c.id <= newest) & (people.c.stratum == stratum)",
+        "people.c.id <= newest",
+        (f"{STRATA}::test_a_wave_hears_of_each_stratum_as_many_as_its_share_whoever_answers_readily[none]",),
+    ),
+    Fault(
+        "a quota exceeded by two who draw",
+        "A coordinator invites whom it drew although another has invited people since.",
+        "service/study/collecting.py",
+        "(row.stage, row.invited, invited.funnel.asked) != before",
+        "(row.stage, row.invited) != before[:2]",
+        (f"{STRATA}::test_a_coordinator_that_draws_while_another_invites_exceeds_no_quota",),
+    ),
+    Fault(
+        "strata share one offset",
+        "How many people of each stratum are asked is rounded with one random number, which many strata add up.",
+        "model/strata.py",
+        "points = (np.arange(len(offsets)) + offsets) / len(offsets)",
+        "points = (np.arange(len(offsets)) + offsets[0]) / len(offsets)",
+        ("model/test_strata.py::test_quotas_add_no_more_noise_than_drawing_people_from_the_whole_population",),
+    ),
+    Fault(
+        "any stratum taken",
+        "A person may register with a stratum that the study does not have, or without one, and is never asked.",
+        "service/study/participants.py",
+        "    if given not in strata.shares:\n",
+        "    if False:\n",
+        (f"{STRATA}::test_a_person_says_one_of_the_strata_and_keeps_it",),
     ),
     Fault(
         "participants drawn with random",

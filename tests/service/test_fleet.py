@@ -1,5 +1,6 @@
 """Simulated devices take part in any study of any coordinator, and end with it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from tests.helpers_cli import Outcome as Ended
 from tests.helpers_cli import main_of, pilot_of_model, study_file
@@ -23,6 +25,7 @@ from voxpop.model.waves import Plan
 from voxpop.service.demo.crowd import BETWEEN, Crowd, Tastes, listed_tastes, model_tastes, promise_of
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import people
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import read_definition
 from voxpop.service.study.status import status_of
@@ -114,6 +117,16 @@ def test_a_study_of_a_trust_model_is_brought_to_its_end(here: Served) -> None:
     assert "13 devices made 12 reports" in done.out
     status = status_of(here.coordinator.context, "tea")
     assert (status.stage, status.registered) == ("finished", 13)
+
+
+def test_the_devices_are_of_the_study_s_strata_in_proportion(here: Served) -> None:
+    here.create("[strata]\nyoung = 0.25\nold = 0.75\n")
+    done = here.fleet("tea", "--devices", 16)
+    assert (done.code, done.err) == (0, "")
+    assert "16 devices made 12 reports" in done.out
+    with here.coordinator.database.read() as connection:
+        found = Counter(connection.execute(sa.select(people.c.stratum)).scalars())
+    assert found == {"young": 4, "old": 12}
 
 
 def test_a_study_file_is_enough_where_a_clock_plays(here: Served) -> None:

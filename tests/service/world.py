@@ -231,9 +231,11 @@ def take_step(coordinator: Coordinator, study: str) -> bool:
     return steps.step(coordinator.context, study).moved
 
 
-def enrol(coordinator: Coordinator, study: str, key: str, enrolment: str | None = None) -> bool:
+def enrol(
+    coordinator: Coordinator, study: str, key: str, enrolment: str | None = None, stratum: str | None = None
+) -> bool:
     """Register a participant; return False if the key is already registered."""
-    return accepted(participants.register(coordinator.context, [Newcomer(study, key, enrolment)])[0])
+    return accepted(participants.register(coordinator.context, [Newcomer(study, key, enrolment, stratum)])[0])
 
 
 def check_in_as(coordinator: Coordinator, study: str, key: str) -> bytes:

@@ -53,7 +53,7 @@ def test_a_study_of_the_last_version_goes_on_in_the_middle_of_a_wave(
         open_store(str(path), "coordinator")
     refusal(call)
     done = main_of(monkeypatch)("migrate", "--database", path)
-    assert (done.code, done.out.strip()) == (0, f"{path}: coordinator_3 -> coordinator_4")
+    assert (done.code, done.out.strip()) == (0, f"{path}: coordinator_3 -> coordinator_5")
     with closing(open_store(str(path), "coordinator")) as database:
         goes_on(database, tmp_path)
 

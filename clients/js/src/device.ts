@@ -39,6 +39,8 @@ export interface Options {
   storage?: Storage;
   /** The code without which nobody can register, if the study has one. */
   enrolmentCode?: string;
+  /** The part of the population to which the owner belongs, if the study has strata. */
+  stratum?: string;
   /** How often a request is made before the service counts as not answering; 5 unless given. */
   attempts?: number;
   fetch?: typeof fetch;
@@ -60,6 +62,7 @@ export class Device {
   private readonly source: Source;
   private readonly caller: Caller;
   private readonly enrolmentCode: string | undefined;
+  private readonly stratum: string | undefined;
 
   constructor(options: Options) {
     const { url, study, storage, enrolmentCode, attempts = 5 } = options;
@@ -69,6 +72,7 @@ export class Device {
     this.promise = requirePromise(options.promise);
     this.source = options.source ?? new Source();
     this.enrolmentCode = enrolmentCode;
+    this.stratum = options.stratum;
     const sleep: Sleep = options.sleep ?? ((seconds) => new Promise((done) => setTimeout(done, 1000 * seconds)));
     this.caller = new Caller(options.fetch ?? globalThis.fetch, attempts, sleep);
     this.memory = new Memory(storage ?? new BrowserStorage(`voxpop ${this.url} ${study}`), () => this.newKey());
@@ -93,8 +97,10 @@ export class Device {
         `this device has withdrawn from the study ${shown(this.study)}; to take part again, begin with a new one`,
       );
     }
-    const code = this.enrolmentCode;
-    const answer = await this.call("PUT", "/participant", code === undefined ? {} : { "x-voxpop-enrolment": code });
+    const { enrolmentCode: code, stratum } = this;
+    const body = stratum === undefined ? undefined : JSON.stringify({ stratum });
+    const headers = code === undefined ? {} : { "x-voxpop-enrolment": code };
+    const answer = await this.call("PUT", "/participant", headers, body);
     if (!isDone(answer, "registered")) throw stranger(answer);
     await this.memory.note("registered");
   }
@@ -255,10 +261,11 @@ export class Device {
     return outcome;
   }
 
-  private async call(method: string, path: string, headers: Record<string, string> = {}): Promise<Answer> {
+  private async call(method: string, path: string, headers: Record<string, string> = {}, body?: string): Promise<Answer> {
     const { key } = await this.memory.read();
     const address = `${this.url}/v2/studies/${encodeURIComponent(this.study)}${path}`;
-    const answer = await this.caller.request(method, address, { authorization: `Bearer ${key}`, ...headers });
+    const kind = body === undefined ? {} : { "content-type": "application/json" };
+    const answer = await this.caller.request(method, address, { authorization: `Bearer ${key}`, ...kind, ...headers }, body);
     const { status } = answer;
     if (isNotNow(answer)) throw new NoAnswerError(`the coordinator answered ${status}`);
     if (status >= 400) {

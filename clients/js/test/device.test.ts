@@ -25,6 +25,13 @@ test("a device registers, answers, forgets, and has then spent its promise", asy
   assert.deepEqual(services.asked, ["PUT participant", "GET checkin", "PUT report", "GET checkin"]);
 });
 
+test("a device says its stratum, and nothing where there are none", async () => {
+  const services = new Services(told("local"));
+  await services.device(LOCAL, { stratum: "jünger" }).register();
+  await services.device(LOCAL).register();
+  assert.deepEqual(services.registrations, ['{"stratum":"jünger"}', undefined]);
+});
+
 test("a device of a study that minimises turns its costs", async () => {
   const reports: number[][] = [];
   for (const [direction, value] of [["maximize", -0.25], ["minimize", 0.25]] as const) {

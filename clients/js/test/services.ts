@@ -21,6 +21,7 @@ export class Services {
   /** Replies that take the place of the usual ones, by the last word of the address. */
   replies: Record<string, Reply> = {};
   asked: string[] = [];
+  registrations: unknown[] = [];
   uploads: { address: string; body: string; headers: Headers }[] = [];
   slept: number[] = [];
 
@@ -42,6 +43,7 @@ export class Services {
       return new Response(status === 204 ? null : (text ?? JSON.stringify(body)), { status, headers });
     }
     if (kind === "participant") {
+      this.registrations.push(init!.body);
       return Response.json({ status: init!.method === "PUT" ? "registered" : "withdrawn" }, { status: 201 });
     }
     return kind === "report" ? Response.json({ status: "counted" }, { status: 201 }) : Response.json(this.invitation);

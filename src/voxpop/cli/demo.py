@@ -215,7 +215,7 @@ def fleet(
     by_clock = definition.rules.rounds_per_second is not None
     application = None if key is None else _Application(url, key, name, by_clock)
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
-        named = {"enrolment_code": enrolment_code, "http": http}
+        named: dict[str, Any] = {"enrolment_code": enrolment_code, "http": http, "strata": definition.strata}
         crowd = Crowd(simulated(tastes, range(count), definition.direction, url, name, promise, **named), pool)
         try:
             found = _shown(crowd, application)

@@ -61,6 +61,7 @@ class Device:
         path: str | PathLike[str] | None = None,
         *,
         enrolment_code: str | None = None,
+        stratum: str | None = None,
         http: httpx.Client | None = None,
         source: Source | None = None,
         attempts: int = 5,
@@ -68,7 +69,7 @@ class Device:
     ) -> None:
         self.url, self.study, self.promise = url.rstrip("/"), study, promise
         self.memory = Memory(path)
-        self._enrolment_code = enrolment_code
+        self._enrolment_code, self._stratum = enrolment_code, stratum
         self._http = http or httpx.Client(timeout=30)
         self._source = source or Secure()
         self._caller = Caller(self._http, attempts, sleep)
@@ -93,7 +94,8 @@ class Device:
                 f"this device has withdrawn from the study {self.study!r}; to take part again, begin with a new one"
             )
         headers = {} if self._enrolment_code is None else {"x-voxpop-enrolment": self._enrolment_code}
-        answer = self._study("PUT", "/participant", headers)
+        stratum = None if self._stratum is None else _body({"stratum": self._stratum})
+        answer = self._study("PUT", "/participant", headers, stratum)
         if not is_done(answer, "registered"):
             raise _stranger(answer)
         self.memory.registered = True
@@ -258,9 +260,12 @@ class Device:
             return {409: Outcome.ANOTHER, 410: Outcome.TOO_LATE}.get(answer.status_code, Outcome.REFUSED)
         return Outcome.OFFLINE
 
-    def _study(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    def _study(
+        self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None
+    ) -> httpx.Response:
         mine = {"authorization": f"Bearer {self.memory.key}", **(headers or {})}
-        answer = self._caller.request(method, f"{self.url}/v2/studies/{self.study}{path}", mine)
+        mine |= {} if body is None else {"content-type": "application/json"}
+        answer = self._caller.request(method, f"{self.url}/v2/studies/{self.study}{path}", mine, body)
         if is_not_now(answer):
             raise httpx.TransportError(f"the coordinator answered {answer.status_code}")
         if answer.status_code >= 400:

@@ -78,6 +78,21 @@ class Strata:
             found[most] += 1 if left > 0 else -1
         return found
 
+    def quotas(self, offsets: Array) -> dict[str, int]:
+        """Say how many of len(offsets) people to draw from each stratum, in proportion and rounded without bias.
+
+        The strata lie side by side on a line as long as there are people, and unit k of it takes the stratum in which
+        k + offset lies. For independent uniform offsets each stratum gets its share on average, and less than two
+        people more or fewer.
+
+        >>> Strata({"young": 0.3, "old": 0.7}).quotas(np.full(5, 0.2))
+        {'young': 2, 'old': 3}
+        """
+        ends = np.cumsum(list(self.shares.values()))[:-1]
+        points = (np.arange(len(offsets)) + offsets) / len(offsets)
+        counts = np.bincount(np.searchsorted(ends, points, side="right"), minlength=len(self.shares))
+        return dict(zip(self.shares, counts.tolist(), strict=True))
+
     def sample(self, strata: Sequence[object]) -> Sample:
         """Weigh people of whom each one's stratum is known."""
         named = np.array([self.find(stratum) for stratum in strata])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from voxpop.gp.belief import believe
 from voxpop.journal import replay
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
+from voxpop.model.strata import Strata
 from voxpop.model.waves import Plan
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.log import Record, fold
@@ -100,12 +101,20 @@ class SimulatedDevice(Device):
 
 
 def simulated(
-    tastes: Tastes, people: Iterable[int], direction: Direction, *given: Any, **named: Any
+    tastes: Tastes,
+    people: Sequence[int],
+    direction: Direction,
+    *given: Any,
+    strata: Strata | None = None,
+    **named: Any,
 ) -> list[SimulatedDevice]:
-    """Make a device for each of these people; the rest is as for any device."""
+    """Make a device for each of these people; the rest is as for any device. People's tastes know no strata."""
+    shares = {} if strata is None else strata.allocate(len(people))
+    belongs = [stratum for stratum, count in shares.items() for _ in range(count)]
+    np.random.default_rng(tastes.seed).shuffle(belongs)
     made = []
-    for person in people:
-        device = SimulatedDevice(*given, **named)
+    for place, person in enumerate(people):
+        device = SimulatedDevice(*given, stratum=belongs[place] if belongs else None, **named)
         device.person, device.tastes, device.direction = person, tastes, direction
         made.append(device)
     return made

@@ -82,7 +82,7 @@ def facts_of(database: Database) -> DatabaseFacts:
 
 Kind = Literal["coordinator", "shuffler"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-HEADS: dict[Kind, str] = {"coordinator": "coordinator_4", "shuffler": "shuffler_3"}
+HEADS: dict[Kind, str] = {"coordinator": "coordinator_5", "shuffler": "shuffler_3"}
 LOCK = 0x766F78706F70  # an arbitrary number that nothing else uses
 
 
@@ -108,8 +108,16 @@ def _waves_of(part: Any) -> Any:
     return [_waves_of(one) for one in part] if isinstance(part, list) else part
 
 
+def _know_strata(connection: sa.Connection) -> None:
+    """Give people a stratum; nobody has one so far."""
+    connection.exec_driver_sql("ALTER TABLE people ADD COLUMN stratum TEXT")
+
+
 # From which versions a database is upgraded: to which, and how.
-UPGRADES: dict[str, tuple[str, Callable[[sa.Connection], None]]] = {"coordinator_3": ("coordinator_4", _say_wave)}
+UPGRADES: dict[str, tuple[str, Callable[[sa.Connection], None]]] = {
+    "coordinator_3": ("coordinator_4", _say_wave),
+    "coordinator_4": ("coordinator_5", _know_strata),
+}
 
 
 def migrate(database: Database, kind: Kind) -> tuple[str | None, str]:

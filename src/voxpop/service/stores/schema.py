@@ -57,6 +57,7 @@ people = sa.Table(
     sa.Column("key_hash", sa.LargeBinary, nullable=False),
     sa.Column("participations", sa.Integer, nullable=False, server_default="0"),
     sa.Column("withdrawn", sa.Boolean, nullable=False, server_default=sa.false()),  # kept because releases count them
+    sa.Column("stratum", sa.Text),  # NULL: the study has none
     sa.UniqueConstraint("study", "key_hash", name="people_key"),
     sa.Index("people_participations", "study", "participations"),
     sa.Index("people_withdrawn", "study", sqlite_where=sa.text("withdrawn = 1"), postgresql_where=sa.text("withdrawn")),

@@ -5,6 +5,9 @@ of them. The rounds begin when enough people are registered. If some of these do
 through the rounds is left, the rounds are played again, as soon as enough others have registered; the reports that are
 in stay.
 
+If the study has strata, all of this holds in each: a stratum never has more invitations than its quota, and the quotas
+add up to the people of the wave, so that a wave that is whole has heard as many of each as it should.
+
 A shuffler or helper is told whose reports it may take, whose to forget, and when to add up. Closing a wave adds noise,
 appends to log and ledger, and deletes the raw reports, in one transaction.
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from functools import reduce
 from operator import add
 from typing import Any
@@ -63,7 +67,23 @@ def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
 def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
     """Return True if the rounds of the current wave can begin: as many people as it needs are registered."""
     assert snapshot.wave is not None
-    return askable(connection, study, snapshot) >= snapshot.wave.plan.people
+    here = askable(connection, study, snapshot) >= snapshot.wave.plan.people  # at once, unlike the rest
+    return here and (snapshot.definition.strata is None or not lacking(connection, study, snapshot))
+
+
+def lacking(connection: sa.Connection, study: str, snapshot: Snapshot) -> dict[str | None, int]:
+    """Count how many more people of each stratum must register before the rounds of the current wave can begin."""
+    if snapshot.definition.strata is None:
+        here: dict[str | None, int] = {None: askable(connection, study, snapshot)}
+    else:
+        here = count_later(connection, study, snapshot.most_participations, newest=0)
+    return missing(snapshot, here)
+
+
+def missing(snapshot: Snapshot, here: Mapping[str | None, int]) -> dict[str | None, int]:
+    """Return by how many people each stratum is below its quota, of those that are."""
+    lack = {stratum: quota - here.get(stratum, 0) for stratum, quota in snapshot.quotas.items()}
+    return {stratum: count for stratum, count in lack.items() if count > 0}
 
 
 def recount(invited: Invitations) -> None:
@@ -79,31 +99,36 @@ def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
     """
     with context.database.read() as connection:
         row = log.row_of(connection, study)
-        missing = wave.plan.people - row.invited
-        if row.seq != snapshot.seq or missing <= 0:
+        if row.seq != snapshot.seq or row.invited >= wave.plan.people:
             return bool(row.seq != snapshot.seq)
         invited, most = Invitations(connection, study, wave.plan.wave), snapshot.most_participations
-        chosen = invited.draw(missing, most, row.newest)
-        short = missing - len(chosen)
-        others = (
-            short > 0 and row.stage == Stage.COLLECTING and count_later(connection, study, most, row.newest) >= short
-        )
-        if short and not others:
-            chosen += invited.draw_again(short, most, row.newest)
+        asked = invited.funnel.asked  # before looking at who is: whoever is invited from now on is noticed
+        strata = snapshot.definition.strata is not None
+        wanted = missing(snapshot, invited.held_by_stratum if strata else {None: row.invited})
+        drawn = {one: invited.draw(count, most, row.newest, one) for one, count in wanted.items()}
+        lacks = {one: count - len(drawn[one]) for one, count in wanted.items() if count > len(drawn[one])}
+        chosen, short = [person for some in drawn.values() for person in some], sum(lacks.values())
+        others = short > 0 and row.stage == Stage.COLLECTING
+        if others:
+            later = count_later(connection, study, most, row.newest)
+            others = all(later.get(one, 0) >= count for one, count in lacks.items())
+        if not others:
+            for one, count in lacks.items():
+                chosen += invited.draw_again(count, most, row.newest, one)
         alone = others and not chosen
         waiting = alone and wave.release.second != SHUFFLER and invited.waits
     if alone and not waiting:
         return _play_again(context, study, snapshot, row.invited)
     if not chosen and row.short == short and row.stage == Stage.COLLECTING:
         return False
-    stage, held = row.stage, row.invited
+    stage = row.stage
     for start in range(0, max(len(chosen), 1), ASKED_AT_ONCE):
         if start:
             time.sleep(PAUSE)
         part = chosen[start : start + ASKED_AT_ONCE]
-        if not _invite(context, study, snapshot, wave, part, (stage, held), short):
+        if not _invite(context, study, snapshot, wave, part, (stage, row.invited + start, asked + start), short):
             return True  # another coordinator is asking people, or has closed the wave
-        stage, held = Stage.COLLECTING, held + len(part)
+        stage = Stage.COLLECTING
     context.note("asked", study=study, wave=wave.plan.wave, people=len(chosen), short=short)
     return bool(chosen)
 
@@ -114,20 +139,19 @@ def _invite(
     snapshot: Snapshot,
     wave: Wave,
     chosen: list[int],
-    before: tuple[Stage, int],
+    before: tuple[Stage, int, int],
     short: int,
 ) -> bool:
-    """Invite these people in one transaction, unless the stage or the number of the invited is not as `before`."""
+    """Invite these people in one transaction, unless the stage or the numbers of the invited are not as `before`."""
     ready = wave.release.batch is None  # otherwise the second server must know the token first
     deadline = context.clock() + snapshot.definition.rules.deadline
     rows = made(context.secret, study, wave.plan.wave, chosen, deadline, ready)
     with context.database.write() as connection:
         row: Any = log.lock_unmoved(connection, study, snapshot.seq)
-        if row is None or (row.stage, row.invited) != before:
-            return False
         invited = Invitations(connection, study, wave.plan.wave)
-        # The number may be the same although others were invited since: nobody gets two invitations at a time.
-        if invited.holders(chosen):
+        # Those who hold an invitation may be as many as before although others were invited since; who were ever asked
+        # are not. So nobody gets two invitations at a time, and no stratum more than its quota.
+        if row is None or (row.stage, row.invited, invited.funnel.asked) != before:
             return False
         if not all_here(connection, chosen, row.newest):
             return False

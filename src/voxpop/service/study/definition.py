@@ -11,7 +11,7 @@ from typing import Any
 
 from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.files import read_text
-from voxpop.io.studyfile import direction_of, parse_study, privacy_of, study_of
+from voxpop.io.studyfile import direction_of, parse_study, privacy_of, strata_of, study_of
 from voxpop.journal import journal
 from voxpop.model.direction import Direction
 from voxpop.model.options import check, option
@@ -21,6 +21,7 @@ from voxpop.privacy.ledger import compose_any
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PARTS = ("problem", "policy", "privacy", "rules", "reward")  # of a definition, as it is stored
+RARE = {"direction", "strata"}  # parts that may be missing
 MARGIN = 1.03  # releases with binomial noise differ by so much
 CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 
@@ -86,15 +87,15 @@ class Definition(journal.Definition):
 
     def encode(self) -> dict[str, Any]:
         """Return the definition as plain data."""
-        data = {name: value for name, value in super().encode().items() if name in PARTS}
-        if self.direction is Direction.MINIMIZE:  # otherwise nothing is said, as in studies of earlier versions
-            data["direction"] = str(self.direction)
+        data = {name: value for name, value in super().encode().items() if name in {*PARTS, *RARE}}
+        if self.direction is Direction.MAXIMIZE:  # then nothing is said, as in studies of earlier versions
+            del data["direction"]
         return {**data, "rules": asdict(self.rules)}
 
     @classmethod
     def decode(cls, data: Any, name: str = "study") -> Definition:
         """Read what `encode` wrote; raise `InputError` if that is impossible."""
-        if not isinstance(data, Mapping) or {"policy", *data} - {"direction"} != set(PARTS):
+        if not isinstance(data, Mapping) or {"policy", *data} - RARE != set(PARTS):
             raise InputError(
                 f"a study is an object with the parts {', '.join(PARTS)}; make it with: voxpop study create"
             )
@@ -130,16 +131,13 @@ def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]
     problem, policy = study_of(path, data)
     direction = direction_of(path, data)
     with said_of(path):
-        if "strata" in data:
-            raise InputError(
-                "a service draws people at random and does not know their strata; conduct the study with voxpop ask "
-                "and voxpop tell, or take out [strata]"
-            )
         rules = rules_of(data.get("service", {}))
         reward = str(data.get("reward", direction.measure))
         privacy = privacy_of(path, data)
-        maximised = direction.problem(problem)
-        definition = Definition(maximised, policy, privacy, reward=reward, direction=direction, rules=rules)
+        strata, maximised = strata_of(path, data), direction.problem(problem)
+        definition = Definition(
+            maximised, policy, privacy, reward=reward, direction=direction, strata=strata, rules=rules
+        )
     name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
     return require_name(name[:63]), definition
 

@@ -1,5 +1,7 @@
 """Invitations: people drawn uniformly at random from those who may still take part, and how each invitation ended.
 
+If the study has strata, people are drawn like that in each of them.
+
 An invitation is open until its receipt shows that it was answered, or until it has ended (`expired`): because its time
 is over, or because its report cannot be counted. One that was answered or is open is held.
 
@@ -89,10 +91,10 @@ class Invitations:
         """Count the tokens that belong to invitations that were answered or still can be."""
         return sum(self._count(self._held & invitations.c.token_hash.in_(part)) for part in _chunks(tokens))
 
-    def holders(self, persons: Sequence[int]) -> set[int]:
-        """Return those of these people who have an invitation that was answered or still can be."""
-        wanted = sa.select(invitations.c.person).where(self._held, invitations.c.person.in_(persons))
-        return set(self.connection.execute(wanted).scalars())
+    @property
+    def held_by_stratum(self) -> dict[str | None, int]:
+        """The number of invitations to people of each stratum that were answered or still can be."""
+        return _by_stratum(self.connection, people.join(invitations, invitations.c.person == people.c.id), self._held)
 
     @property
     def waits(self) -> bool:
@@ -136,12 +138,12 @@ class Invitations:
 
     # -- drawing
 
-    def draw(self, wanted: int, most: int, newest: int) -> list[int]:
-        """Draw up to `wanted` people at random from those who may still take part and registered before `newest`.
+    def draw(self, wanted: int, most: int, newest: int, stratum: str | None = None) -> list[int]:
+        """Draw up to `wanted` people of a stratum at random, who may still take part and registered before `newest`.
 
         People who did not answer an invitation to this wave are drawn a second time, but only when nobody else is left.
         """
-        may, asked = _may(self.study, most) & (people.c.id <= newest), self._asked
+        may, asked = _may(self.study, most) & _in_time(newest, stratum), self._asked
         chosen = _sample(_ids(self.connection, may & ~asked.exists()), wanted)
         if len(chosen) < wanted:
             times = asked.with_only_columns(sa.func.count()).scalar_subquery()
@@ -149,9 +151,9 @@ class Invitations:
             chosen += _sample(again, wanted - len(chosen))
         return chosen
 
-    def draw_again(self, wanted: int, most: int, newest: int) -> list[int]:
+    def draw_again(self, wanted: int, most: int, newest: int, stratum: str | None = None) -> list[int]:
         """Draw from people who were invited to this wave before and did not answer, however often."""
-        may = _may(self.study, most) & (people.c.id <= newest)
+        may = _may(self.study, most) & _in_time(newest, stratum)
         return _sample(_ids(self.connection, may & self._ended), wanted)
 
     @property
@@ -294,6 +296,17 @@ def _may(study: str, most: int) -> sa.ColumnElement[bool]:
     return (people.c.study == study) & (people.c.participations < most) & ~people.c.withdrawn
 
 
+def _in_time(newest: int, stratum: str | None) -> sa.ColumnElement[bool]:
+    """Select the people of a stratum who registered before person `newest`, and this one."""
+    return (people.c.id <= newest) & (people.c.stratum == stratum)
+
+
+def _by_stratum(connection: sa.Connection, table: sa.FromClause, which: sa.ColumnElement[bool]) -> dict[Any, int]:
+    wanted = sa.select(people.c.stratum, sa.func.count().label("people")).select_from(table)
+    counted = wanted.where(which).group_by(people.c.stratum)
+    return {row.stratum: row.people for row in connection.execute(counted)}
+
+
 def _ids(connection: sa.Connection, which: sa.ColumnElement[bool]) -> Sequence[int]:
     """Read the numbers of these people, as few bytes as a million of them need, and a part at a time."""
     found = connection.execute(sa.select(people.c.id).where(which).execution_options(yield_per=READ))
@@ -309,10 +322,9 @@ def _sample(ids: Sequence[int], wanted: int) -> list[int]:
     return [ids[place] for place in places]
 
 
-def count_later(connection: sa.Connection, study: str, most: int, newest: int) -> int:
-    """Count the people who registered after person `newest` and may take part."""
-    later = _may(study, most) & (people.c.id > newest)
-    return int(connection.execute(sa.select(sa.func.count()).select_from(people).where(later)).scalar_one())
+def count_later(connection: sa.Connection, study: str, most: int, newest: int) -> dict[str | None, int]:
+    """Count the people of each stratum who registered after person `newest` and may take part."""
+    return _by_stratum(connection, people, _may(study, most) & (people.c.id > newest))
 
 
 def all_here(connection: sa.Connection, persons: Sequence[int], newest: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 import msgspec
+import numpy as np
 import sqlalchemy as sa
 
 from voxpop.errors import InputError
@@ -142,6 +144,21 @@ class Snapshot(Course):
     def most_arms(self) -> int:
         """How many arms a wave has had at most, and so a report numbers; 0 before the first wave."""
         return max((len(wave.plan.arms) for wave in (*self.closed, self.wave) if wave is not None), default=0)
+
+    @cached_property
+    def quotas(self) -> Mapping[str | None, int]:
+        """How many people the open wave hears of each stratum; without strata everyone is of the stratum None.
+
+        They follow from study and wave, so that every process computes the same, also after the secret of the tokens
+        was replaced. They tell nothing of who is asked.
+        """
+        assert self.wave is not None
+        strata, plan = self.definition.strata, self.wave.plan
+        if strata is None:
+            return {None: plan.people}
+        bits = hashlib.shake_256(f"{self.definition.name}, wave {plan.wave}".encode()).digest(8 * plan.people)
+        offsets = (np.frombuffer(bits, "<u8") >> 11) / 2.0**53
+        return dict(strata.quotas(offsets).items())
 
     @cached_property
     def most_participations(self) -> int:

@@ -54,6 +54,7 @@ class Newcomer:
     study: str
     key: str
     enrolment: str | None = None
+    stratum: str | None = None
 
 
 def register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusal]:
@@ -71,19 +72,20 @@ def _register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusa
         wanted = sa.select(people).where(people.c.study.in_(sorted(rows)), people.c.key_hash.in_(hashes))
         known = {(row.study, row.key_hash): row for row in connection.execute(wanted)}
         answers: list[bool | Refusal] = []
-        new: dict[tuple[str, bytes], None] = {}
+        new: dict[tuple[str, bytes], str | None] = {}  # with the stratum of each
         for newcomer, hashed in zip(newcomers, hashes, strict=True):
             row, name = rows.get(newcomer.study), (newcomer.study, hashed)
             problem = _problem(row, newcomer, known.get(name), name in known or name in new)
+            problem = problem or _misplaced(context, connection, newcomer, known.get(name))
             if problem is None and name not in known and name not in new:
-                new[name] = None
+                new[name] = newcomer.stratum
                 answers.append(True)
             else:
                 answers.append(problem or False)
         if new:
             # Another coordinator may have registered the same device a moment ago.
             insert = insert_into(connection, people)
-            values = [{"study": study, "key_hash": hashed} for study, hashed in new]
+            values = [{"study": study, "key_hash": hashed, "stratum": one} for (study, hashed), one in new.items()]
             stored = connection.execute(insert.on_conflict_do_nothing().returning(people.c.study), values)
             for study, more in sorted(Counter(stored.scalars()).items()):  # in the same order as everybody else
                 _count(connection, study, registered=more, never_asked=more)
@@ -108,6 +110,19 @@ def _problem(row: Any, newcomer: Newcomer, person: Any, known: bool) -> Refusal 
         return Refusal(410, f"this key has withdrawn from the study {newcomer.study!r}; it is not asked again")
     if row.stage == Stage.FINISHED and not known:
         return Refusal(410, f"the study {newcomer.study!r} is over; nobody is asked any more")
+    return None
+
+
+def _misplaced(context: Context, connection: sa.Connection, newcomer: Newcomer, person: Any) -> Refusal | None:
+    """Say why a person cannot register with this stratum, or without one."""
+    snapshots, study, given = context.snapshots, newcomer.study, newcomer.stratum
+    strata = (snapshots.known(study) or snapshots.current(study, connection)).definition.strata
+    if strata is None:
+        return None if given is None else Refusal(422, f"the study {study!r} has no strata; register without one")
+    if given not in strata.shares:
+        return Refusal(422, f"the study {study!r} has the strata {', '.join(strata.shares)}; register with one of them")
+    if person is not None and person.stratum != given:
+        return Refusal(409, "this key is registered with another stratum; nothing was changed")
     return None
 
 

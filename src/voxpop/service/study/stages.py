@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -85,6 +86,7 @@ class Hold:
     wave: int
     people: int = 0  # whom the wave needs, or lacks if nobody is left
     askable: int = 0  # people who can be asked, of those
+    lacking: Mapping[str | None, int] = field(default_factory=dict)  # how many more of each stratum must register
     seconds: float = 0.0  # until the clock has caught up
     lost: Lost | None = None
 

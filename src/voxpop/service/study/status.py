@@ -195,11 +195,14 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
     """Find out why a study stands still, if it does."""
     wave, holds = row.wave, []
     if row.short:
-        holds.append(Hold(Cause.NOBODY_LEFT, wave, row.short))
+        apart = snapshot.definition.strata is not None and snapshot.wave is not None
+        invited = Invitations(connection, row.id, wave)
+        lacking = collecting.missing(snapshot, invited.held_by_stratum) if apart else {}
+        holds.append(Hold(Cause.NOBODY_LEFT, wave, row.short, lacking=lacking))
     elif snapshot.wave is not None and row.newest is None:
         people, askable = snapshot.wave.plan.people, collecting.askable(connection, row.id, snapshot)
-        if askable < people:
-            holds.append(Hold(Cause.FEW_PEOPLE, wave, people, askable))
+        if lacking := collecting.lacking(connection, row.id, snapshot):
+            holds.append(Hold(Cause.FEW_PEOPLE, wave, people, askable, lacking))
     if behind := steps.clock_behind(snapshot, row, now):
         holds.append(Hold(Cause.CLOCK_BACK, wave, seconds=behind))
     record = context.released if row.stage == Stage.COLLECTING else None
@@ -284,13 +287,13 @@ def said_of(hold: Hold) -> str:
     """Say in a sentence why a study stands still, and what to do about it."""
     if hold.cause is Cause.NOBODY_LEFT:
         return (
-            f"Waiting: {counted(hold.people, 'more person', 'more people')} must register; everyone else who may be "
-            f"asked in wave {hold.wave} has been, and its rounds are played again for the new ones."
+            f"Waiting: {counted(hold.people, 'more person', 'more people')}{_strata(hold)} must register; everyone "
+            f"else who may be asked in wave {hold.wave} has been, and its rounds are played again for the new ones."
         )
     if hold.cause is Cause.FEW_PEOPLE:
         return (
             f"Waiting: wave {hold.wave} needs {counted(hold.people, 'person', 'people')}, and {hold.askable:,} who can "
-            f"be asked are registered; its rounds begin when {hold.people - hold.askable:,} more are."
+            f"be asked are registered; its rounds begin when {sum(hold.lacking.values()):,} more{_strata(hold)} are."
         )
     if hold.cause is Cause.CLOCK_BACK:
         return (
@@ -298,6 +301,12 @@ def said_of(hold: Hold) -> str:
             f"{hold.wave}; its rounds go on when the clock has caught up, so set it right."
         )
     return f"Stopped: {hold.lost} was released before, and the database does not know it; restore the newer database."
+
+
+def _strata(hold: Hold) -> str:
+    """Say how many people of which strata lack, if there are strata."""
+    lacking = ", ".join(f"{people:,} of {stratum}" for stratum, people in hold.lacking.items() if stratum is not None)
+    return f" ({lacking})" if lacking else ""
 
 
 def _in_force(status: Status, unanswered: str) -> str:

@@ -7,7 +7,7 @@ bodies name them by `part`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -73,6 +73,13 @@ class Rounds(Message):
 
     wave: Wave
     rounds: Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+
+
+class Registration(Message):
+    """What a person says of themselves; without strata nothing is said."""
+
+    optional: ClassVar[bool] = True
+    stratum: Annotated[str | None, says("The part of the population to which the person belongs.")] = None
 
 
 class Report(Message):

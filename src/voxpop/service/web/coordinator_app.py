@@ -34,7 +34,17 @@ from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.stages import Life
 from voxpop.service.study.status import CurrentDecision, Status, Watch, status_of, watched
 from voxpop.service.web import bodies
-from voxpop.service.web.bodies import MOST_STUDY_BYTES, LifeChange, NewKey, NewStudy, Report, Rounds, Total, bytes_of
+from voxpop.service.web.bodies import (
+    MOST_STUDY_BYTES,
+    LifeChange,
+    NewKey,
+    NewStudy,
+    Registration,
+    Report,
+    Rounds,
+    Total,
+    bytes_of,
+)
 from voxpop.service.web.metrics import StudyMetrics
 from voxpop.service.web.routes import (
     STUDY,
@@ -179,15 +189,15 @@ class CoordinatorApp(Service):
         STUDY + "/participant",
         "participant",
         bodies.Registered,
-        (403, 404, 410),
+        (403, 404, 409, 410),
         (201, 200),
         headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
         for_devices=True,
     )
-    async def register(self, request: Request, study: str, caller: str) -> Response:
+    async def register(self, request: Request, study: str, caller: str, body: Registration) -> Response:
         """Register as a participant; repeating the request changes nothing."""
         code = request.headers.get("x-voxpop-enrolment")
-        new = accepted(await self.registrations.put(participants.Newcomer(study, caller, code)))
+        new = accepted(await self.registrations.put(participants.Newcomer(study, caller, code, body.stratum)))
         if new:
             self.scheduler.nudge(study)
         return JSONResponse({"status": "registered"}, 201 if new else 200)

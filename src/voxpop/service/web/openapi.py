@@ -98,7 +98,7 @@ def _operation(route: Route) -> Schema:
         "responses": _responses(route),
     }
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": _json(route.body)}
+        operation["requestBody"] = {"required": not route.body.optional, "content": _json(route.body)}
     return operation
 
 
@@ -179,6 +179,12 @@ def components(used: Iterable[type]) -> dict[str, Schema]:
             "rules": _ref("Rules"),
             "reward": {"type": "string"},
             "direction": {**_ref("Direction"), "default": "maximize"},
+            "strata": {
+                "type": "object",
+                "description": "The share of each part of the population; they add up to 1.",
+                "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                "minProperties": 2,
+            },
         },
         "required": ["problem", "privacy", "rules", "reward"],
         "additionalProperties": False,

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Literal, Self, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast, get_type_hints
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -66,7 +66,7 @@ class Route:
     role: Role
     replies: Mapping[int, type[msgspec.Struct] | None]  # by status; None: the reply is not JSON
     refusals: tuple[int, ...] = ()  # beyond those that follow from the role and the body
-    body: type[msgspec.Struct] | None = None
+    body: type[Message] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)  # optional headers and their purpose
     most_bytes: int | None = None  # limit on the body; None: the limit of the service
     media_type: str = "application/json"
@@ -160,11 +160,14 @@ def body_of(request: Request) -> Body:
 class Message(msgspec.Struct, forbid_unknown_fields=True):
     """An object with these properties and no others."""
 
+    optional: ClassVar[bool] = False  # a request may come without it
+
     @classmethod
     async def read(cls, request: Request) -> Self:
         """Read the body of a request and validate it."""
+        content = await body_of(request).read()
         try:
-            return msgspec.json.decode(await body_of(request).read(), type=cls)
+            return cls() if cls.optional and not content else msgspec.json.decode(content, type=cls)
         except msgspec.ValidationError as error:
             raise Refusal(422, f"{error}; see /openapi.json for what is expected") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -192,7 +195,7 @@ class Endpoint:
 
     def __init__(self, route: Route, check: RoleCheck, most_bytes: int) -> None:
         self.path, self._handler, self._check = route.path, route.handler, check
-        self._takes_body, self._most_bytes = route.body is not None, route.most_bytes or most_bytes
+        self._body, self._most_bytes = route.body, route.most_bytes or most_bytes
         self._waits = inspect.iscoroutinefunction(route.handler)
         kinds = get_type_hints(route.handler)
         names = inspect.signature(route.handler).parameters
@@ -203,7 +206,7 @@ class Endpoint:
         body.limit(self._most_bytes)
         request = Request(scope, body)
         caller = await self._check(request)
-        if self._takes_body:
+        if self._body is not None and not (self._body.optional and not await body.read()):
             kind = request.headers.get("content-type", "")
             if kind != "application/json" and kind.split(";")[0].strip().lower() != "application/json":
                 raise Refusal(415, "the body must be JSON; send it with the content type application/json")
