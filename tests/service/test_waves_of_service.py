@@ -139,5 +139,5 @@ def test_other_policies_run_in_the_service_too(tmp_path: Path, name: str) -> Non
 
 def test_central_waves_ask_enough_people_to_hide_in(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        it = ran(stack, tmp_path, definition(private("central", 25), 500, waves(most_waves=1)))
+        it = ran(stack, tmp_path, definition(private("central", 25), 500, waves(most_waves=1)), people=200)
         assert min(len(rows) for rows in it.reports.values()) >= 25

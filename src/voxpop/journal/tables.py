@@ -15,7 +15,7 @@ parameter that is called like one of a table's own columns gets the prefix `deci
 [(1, 1.0, 0.3), (1, 2.0, 0.6), (1, 3.0, 0.2)]
 >>> said = headline(study.course)
 >>> said["decision"], said["people"], said["waves"], said["ended"]
-({'price': 2.0}, 20, 1, 'asking more people no longer pays')
+({'price': 2.0}, 20, 1, 'nothing else can be best')
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class HasCourse(ABC):
         <Study 'study': 3 decisions, 50 rounds; nobody asked yet>
         >>> study.tell(study.ask().wave, [[0.3, 0.6, 0.2]] * 20)
         >>> print(repr(study).split("; over")[0])
-        <Study 'study': (0.5), nothing is better by more than 0; 20 people asked in 1 wave
+        <Study 'study': (0.5), nothing else can be best; 20 people asked in 1 wave
         """
         course, answer = self.course, self.course.answer
         facts = [f"{course.problem.size:,} decisions, {number(course.problem.horizon)} rounds", "nobody asked yet"]

@@ -171,7 +171,7 @@ class Study(BaseStudy):
     (([0.0], [0.5], [1.0]), (1, 1, 1), 20)
     >>> study.tell(question.wave, [[0.3, 0.6, 0.2]] * 20)
     >>> study.best.decision, study.ask(), study.ended
-    ([0.5], None, 'asking more people no longer pays')
+    ([0.5], None, 'nothing else can be best')
 
     With a `path` the study is saved after every change, so that a program killed at any moment goes on from
     `Study.load(path)` with the same plans. Only one program changes the file at a time, and one that opened it before

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tests.helpers import evidence, own, random_problem
 from tests.helpers_waves import everyone, played, truth
 from voxpop.errors import Array, InputError
-from voxpop.gp.belief import believe
+from voxpop.gp.belief import Rows, belief_of, believe, dimensions, rows_of, seen_noise
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import End, Feedback, Plan, Tally
 from voxpop.policies import make_policy
-from voxpop.policies.waves.policy import MOST_WAVES, Waves
+from voxpop.policies.waves.outlook import Outlook
+from voxpop.policies.waves.policy import MOST_WAVES, Waves, WavesState
 from voxpop.policies.waves.sealing import SEALED
 from voxpop.privacy import Private
 from voxpop.study.study import Study
@@ -180,12 +181,30 @@ def test_answers_that_are_all_equal_end_the_study() -> None:
     assert not any(info.warning for info in study.infos)
 
 
-def test_the_recommendation_is_the_best_by_all_answers_together() -> None:
-    problem = random_problem(5, horizon=3000)
-    study = played(Waves(), problem, everyone(problem, truth(problem, 5), 5))
-    pooled = believe(problem, study.state.history).mean
-    assert study.state.best == np.argmax(pooled)
-    assert study.state.centre == pytest.approx(pooled)
+@pytest.mark.parametrize("seed", range(4))
+def test_all_answers_together_choose_among_a_few_decisions_that_were_listed_without_sealed_ones(seed: int) -> None:
+    problem = random_problem(seed, horizon=3000)
+    study = played(Waves(), problem, everyone(problem, truth(problem, seed), seed))
+    asked = list(zip(study.plans, study.feedbacks, strict=True))
+    rows = [replace(rows_of(problem, *wave), noise=seen_noise(problem, *wave)) for wave in asked]
+    pooled = belief_of(problem, Rows.joined(rows, dimensions(problem))).mean
+    assert study.state.centre == pytest.approx(pooled, rel=1e-6)
+    assert isinstance(study.state, WavesState)
+    listed = study.state.outlook.shortlist(4)
+    assert study.state.best == listed[np.argmax(pooled[listed])]
+    hidden = study.state.unsealed
+    assert hidden.best == listed[0] == np.argmax(hidden.centre)
+    assert hidden.centre != pytest.approx(pooled, rel=1e-6)
+
+
+def test_what_could_be_best_is_listed_as_long_as_it_adds_to_the_expected_best() -> None:
+    problem = random_problem(3, horizon=3000)
+    outlook = Outlook.of(believe(problem), np.arange(problem.size), 0, 0)
+    assert len(outlook.shortlist(1)) == 1
+    assert [outlook.shortlist(most).tolist() for most in (2, 3)] == [outlook.shortlist(4).tolist()[:n] for n in (2, 3)]
+    assert len(set(outlook.shortlist(4).tolist())) == 4
+    sure = replace(outlook, mean=np.zeros(len(outlook.mean)), covariance=np.zeros_like(outlook.covariance))
+    assert sure.shortlist(4).tolist() == [outlook.actions[outlook.incumbent]]
 
 
 def test_more_than_one_round_is_played_if_rounds_are_noisy() -> None:

@@ -23,6 +23,7 @@ CONTENDERS = 160  # actions that may turn out best, at most
 REACH = 4.0  # standard deviations by which an action may turn out better than its mean
 LIKELY, SPREAD = 24, 12  # arms that may be asked about: those likely best, and others spread out
 MOST_ARMS = LIKELY + SPREAD
+WORTH_LISTING = 0.1  # of what the incumbent is expected to lose
 TIE = 1e-9  # scores that differ by less are equal
 ROUNDING = 1e-12  # of the variances, below which nothing is told from zero
 
@@ -68,15 +69,29 @@ class Outlook:
         return np.asarray(self.best_mean - self.mean[places])
 
     @cached_property
+    def _moved(self) -> Array:
+        """Rewards of the contenders as the belief draws them, (contenders, draws)."""
+        values, vectors = np.linalg.eigh(self.covariance[: self.contenders, : self.contenders])
+        half = np.random.default_rng(1).standard_normal((self.contenders, 4 * DRAWS))
+        moves = vectors * np.sqrt(np.maximum(values, 0.0)) @ half
+        return np.asarray(self.mean[: self.contenders, None] + np.concatenate([moves, -moves], axis=1))
+
+    @cached_property
     def expected_loss(self) -> float:
         """What the incumbent is expected to lose per round against the best of all contenders."""
-        covariance = self.covariance[: self.contenders, : self.contenders].copy()
-        values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        half = np.random.default_rng(1).standard_normal((self.contenders, 4 * DRAWS))
-        moves = root @ half
-        top = [(self.mean[: self.contenders, None] + sign * moves).max(axis=0).mean() for sign in (1, -1)]
-        return max(0.0, float(np.mean(top)) - self.best_mean)
+        return max(0.0, float(self._moved.max(axis=0).mean()) - self.best_mean)
+
+    def shortlist(self, most: int) -> Indices:
+        """List the incumbent and what adds most to the expected best of the list, while that is worth a place on it."""
+        chosen, top = [self.incumbent], self._moved[self.incumbent]
+        while len(chosen) < most:
+            gains = np.maximum(self._moved, top).mean(axis=1) - top.mean()
+            best = first_of_largest(gains)
+            if gains[best] <= WORTH_LISTING * self.expected_loss:
+                break
+            chosen.append(best)
+            top = np.maximum(top, self._moved[best])
+        return self.actions[chosen]
 
     def values(self, places: Indices, noises: Array, fresh: bool = False) -> Array:
         """Compute the value of waves about the same arms with several noise covariances, (waves, arms, arms)."""

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr
 
-from voxpop.gp.belief import Belief, all_rows, belief_of
+from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
 from voxpop.model.problem import Problem
@@ -36,6 +36,7 @@ MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
 RESERVE = 0.7  # standard errors by which answers may turn out worse than expected; more after each failure
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
+LISTED = 4  # decisions among which sealed answers may choose, at most
 PRICE = 0.0087  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
 
 
@@ -67,6 +68,7 @@ class WavesState(State):
     delta: float = 0.0
     over: bool = False  # the study ended here, and all that may be spent is
     view: View | None = None  # of the belief after the last wave
+    final: View | None = None  # at the end, of the belief after everything that people said
 
     @property
     def outlook(self) -> Outlook:
@@ -77,7 +79,7 @@ class WavesState(State):
     @property
     def expected_loss(self) -> float | None:
         """What the model expects the decision to lose per round."""
-        return self.outlook.expected_loss
+        return self.outlook.expected_loss if self.final is None else self.final.outlook.expected_loss
 
     @property
     def problem(self) -> Problem:
@@ -88,32 +90,53 @@ class WavesState(State):
     @property
     def unsealed(self) -> Self:
         """What plans and releases may depend on: the state without what sealed answers say."""
+        assert self.view is not None
         prior = State.prior(self.problem, self.norm_bound)
         certified = math.inf if self.problem.size > 1 else 0.0
-        return changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified)
+        hidden = changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified)
+        return hidden.seen(self.view.belief, self.view.best)
+
+    def seen(self, belief: Belief, decision: int) -> Self:
+        """Return the state with what is believed, and the decision that follows."""
+        return changed(self, centre=belief.mean, lead=belief.mean, lead_width=belief.deviation, decision=decision)
 
     def concluded(self) -> Self:
-        """Return the state at the end of the study, where all but a small rest of delta is spent."""
+        """Return the state at the end of the study, where all but a small rest of delta is spent.
+
+        A few decisions are listed by what was not sealed, each with its part of the level: the recommendation with half
+        of it. All answers together choose among them, unless more was certified about the recommendation before.
+        """
         if self.over:
             return self
-        end = self.opened(1 - LOOK)
-        return changed(  # what was said before is still said
-            end,
-            active=np.intersect1d(self.active, end.active),
-            lower=np.maximum(self.lower, end.lower),
-            upper=np.minimum(self.upper, end.upper),
-            certified=min(self.certificate, end.certificate),
-            over=True,
-        )
+        if self.evidence is None or not self.evidence.parts:
+            return changed(self.opened(1 - LOOK), over=True)
+        assert self.view is not None
+        everything = Rows.joined([self.view.belief.rows, *self.evidence.rows], dimensions(self.problem))
+        belief, (first, *others) = belief_of(self.problem, everything), self.outlook.shortlist(LISTED).tolist()
+        choice = max([first, *others], key=lambda action: float(belief.mean[action]))
+        end = self.opened(1 - LOOK, choice, 0.5 / max(1, len(others)))
+        if choice == first or end.certificate > self.certificate:
+            choice, end = first, self.opened(1 - LOOK, first, 0.5 if others else 1.0)
+            end = changed(  # what was said before is still said
+                end,
+                active=np.intersect1d(self.active, end.active),
+                lower=np.maximum(self.lower, end.lower),
+                upper=np.minimum(self.upper, end.upper),
+                certified=min(self.certificate, end.certificate),
+            )
+        return changed(end.seen(belief, choice), final=View(belief, choice, self.view.seed), over=True)
 
-    def opened(self, share: float) -> Self:
-        """Say what all sealed parts prove, for a share of what is left of delta."""
-        level = share * (self.delta - self.spent)
+    def opened(self, share: float, choice: int | None = None, part: float = 1.0) -> Self:
+        """Say what all sealed parts prove, for a share of what is left of delta.
+
+        It is about the decision, or about one of several choices, each of which has its part of the level.
+        """
+        level, choice = share * (self.delta - self.spent), self.best if choice is None else choice
         hidden = changed(self.unsealed, spent=self.spent + level)
         if self.evidence is None or not self.evidence.parts or level <= 0:
             return hidden
-        said = self.evidence.state(self.best, level)
-        vacuous = said.certificate >= self.evidence.assumed(self.best)
+        said = self.evidence.state(choice, part * level)
+        vacuous = said.certificate >= self.evidence.assumed(choice)
         return changed(
             hidden,
             active=np.flatnonzero(said.gaps >= 0),
@@ -192,9 +215,8 @@ class Waves(Configured):
 
     def _decide(self, state: WavesState, belief: Belief) -> WavesState:
         """Recommend the pooled best."""
-        mean, deviation, best = belief.mean, belief.deviation, int(np.argmax(belief.mean))
-        view = View(belief, best, self.seed)
-        return changed(state, centre=mean, lead=mean, lead_width=deviation, view=view, decision=best)
+        best = int(np.argmax(belief.mean))
+        return changed(state, view=View(belief, best, self.seed), final=None).seen(belief, best)
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""

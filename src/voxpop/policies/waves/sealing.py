@@ -34,7 +34,7 @@ from voxpop.model.problem import Indices, Problem, reward_range_of
 from voxpop.model.waves import Answered, Feedback, Plan, Weighting
 
 SEALED = 0.25  # the share of what people say that is set aside
-PILOT_SEALED = 0.6  # of the pilot: it covers what no wave asks about
+PILOT_SEALED = 0.5  # of the pilot: it covers what no wave asks about
 COARSE = 2.0**16  # steps of the grid of answers: processors differ by less, and draw the same w
 
 
@@ -185,6 +185,12 @@ class Evidence:
         problem = wider(self.problem, self.model.power)
         variance, shared = problem.prior_variance, problem.covariance(at, np.array([best]))[:, 0]
         return np.asarray(self.model.norm_bound * np.sqrt(np.maximum(variance[at] + variance[best] - 2 * shared, 0.0)))
+
+    @property
+    def rows(self) -> list[Rows]:
+        """The sealed averages, to be pooled with the others."""
+        points = wider(self.problem).decisions.points
+        return [Rows(points[part.arms], part.residual, part.noise) for part in self.parts]
 
     @property
     def _residual(self) -> Array:
