@@ -116,7 +116,8 @@ def test_signing_in_and_pausing_need_no_mouse(browser: Browser, place: tuple[Tow
         page.wait_for_url(url + "/studies/espresso")
         for button, life, state in (("Pause", "paused", "paused"), ("Resume", "running", "collecting")):
             tab_to(page, button)
-            keyboard.press("Enter")
+            with page.expect_navigation():  # the stream may bring the badge earlier, and the new page takes the focus
+                keyboard.press("Enter")
             expect(page.locator(".badge").first).to_have_text(state)
             assert status_of(it.coordinator.context, "espresso").life == life
 
