@@ -182,7 +182,7 @@ def test_answers_that_are_all_equal_end_the_study() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_all_answers_together_choose_among_a_few_decisions_that_were_listed_without_sealed_ones(seed: int) -> None:
+def test_all_answers_choose_among_a_few_decisions_that_were_listed_without_sealed_ones(seed: int) -> None:
     problem = random_problem(seed, horizon=3000)
     study = played(Waves(), problem, everyone(problem, truth(problem, seed), seed))
     asked = list(zip(study.plans, study.feedbacks, strict=True))

@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import binom, norm, t
 
 from tests.helpers import everything, evidence, function_of_norm, own, random_problem, worst_function
-from tests.helpers_waves import everyone, truth
+from tests.helpers_waves import everyone, played, truth
 from voxpop.errors import Array
 from voxpop.gp.belief import Rows, all_rows, pilot_rows, seen_noise
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Feedback, Plan, Tally, changed
-from voxpop.policies.waves.policy import LOOK, Waves
+from voxpop.policies.waves.policy import LISTED, LOOK, Waves, WavesState
 from voxpop.policies.waves.sealing import (
     PILOT_SEALED,
     SEALED,
@@ -320,3 +320,20 @@ def test_a_tally_of_one_person_has_no_scatter_to_count_with() -> None:
     _, part = split_wave(problem, wave(people=1), feedback, 0)
     assert part is not None
     assert math.isinf(part.freedom)
+
+
+def test_each_decision_of_the_list_has_its_part_of_the_level() -> None:
+    chosen = []
+    for seed in range(12):
+        problem = random_problem(seed, horizon=3000)
+        state = played(Waves(), problem, everyone(problem, truth(problem, seed), seed)).state
+        assert isinstance(state, WavesState)
+        assert state.evidence is not None
+        listed = state.outlook.shortlist(LISTED).tolist()
+        level = (1 - LOOK) / LOOK * (state.delta - state.spent)  # what was spent at the end
+        part = 1.0 if len(listed) == 1 else 0.5 if state.best == listed[0] else 0.5 / (len(listed) - 1)
+        alone = state.evidence.state(state.best, part * level).certificate
+        assert state.certificate <= alone * (1 + 1e-6)
+        assert state.best == listed[0] or state.certificate == pytest.approx(alone, rel=1e-6)
+        chosen.append(listed.index(state.best))
+    assert len(set(chosen)) > 1  # the recommendation is not always kept
