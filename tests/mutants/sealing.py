@@ -37,7 +37,7 @@ FAULTS = [
         "return hidden.seen(self.view.belief, self.view.best)",
         "return hidden",
         (
-            "tests/policies/waves/test_policy.py::test_all_answers_choose_among_a_few_decisions_that_were_listed_without_sealed_ones",
+            "policies/waves/test_policy.py::test_all_answers_choose_among_a_few_decisions_that_were_listed_without_sealed_ones",
         ),
     ),
     Fault(
