@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.helpers_cli import STUDY, Outcome, main_of, study_file
-from voxpop.errors import InputError
 from voxpop.service.study.definition import read_definition
 from voxpop.study.study import Study
 
@@ -83,6 +82,8 @@ def test_a_parameter_may_not_be_called_stratum(main: Main) -> None:
     assert "rename the parameter" in main("ask", "tea.toml").err
 
 
-def test_a_service_refuses_strata(main: Main) -> None:
-    with pytest.raises(InputError, match=r"tea\.toml: a service draws people at random and does not know their strata"):
-        read_definition(Path("tea.toml"))
+def test_a_service_reads_the_strata_of_the_same_file(main: Main) -> None:
+    _, definition = read_definition(Path("tea.toml"))
+    strata = definition.strata
+    assert strata is not None
+    assert strata.shares == {"young": 0.25, "old": 0.75}

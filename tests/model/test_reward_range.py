@@ -41,7 +41,7 @@ def test_a_range_is_stored_and_turned_with_the_direction() -> None:
 def test_nothing_is_certified_or_drawn_outside_of_the_range() -> None:
     problem = random_problem(3, n=8, horizon=2000, prior_mean=0.5, norm_bound=3.0, reward_range="0:1")
     f = np.linspace(0.1, 0.9, 8)
-    study = played(Waves(), problem, everyone(problem, f, 0))
+    study = played(Waves(), problem, everyone(problem, f, 1))
     for state in (Waves().init(problem), study.state):
         assert state.lower.min() >= 0
         assert state.upper.max() <= 1

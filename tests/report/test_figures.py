@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from voxpop.errors import Array, InputError
 from voxpop.gp.belief import Belief, all_rows, belief_of
 from voxpop.journal.journal import Course
+from voxpop.model.words import number
+from voxpop.policies.waves.policy import WavesState
 from voxpop.policies.waves.sealing import split_pilot
 from voxpop.report.drawing import inline, png
 from voxpop.report.figures import DRAWINGS, draw, figure, overview, pictures
@@ -149,9 +151,13 @@ def test_scattered_decisions_are_dots_along_each_parameter(courses: dict[str, Co
 
 
 def planned(run: Run, waves: int) -> Belief:
-    """Return what was believed after so many waves, by the answers that are planned with."""
-    problem = run.scenario.problem
-    return belief_of(problem, all_rows(problem, run.state.history[:waves], split_pilot(problem, 0)[0]))
+    """Return what was believed after so many waves, by the answers that are planned with; at the end, by all."""
+    problem, state = run.scenario.problem, run.state
+    if waves == len(run.closed):
+        assert isinstance(state, WavesState)
+        assert state.final is not None
+        return state.final.belief
+    return belief_of(problem, all_rows(problem, state.history[:waves], split_pilot(problem, 0)[0]))
 
 
 def test_every_wave_has_a_panel_with_what_was_known_after_it(waves: Run) -> None:
@@ -253,7 +259,7 @@ def test_the_bars_of_the_study_and_of_not_asking_are_what_they_cost(waves: Run, 
     )
     assert [bar.get_x() for bar in bars[:3]] == pytest.approx([0, found.answers, found.answers + found.trying])
     said = [text.get_text() for text in ax.texts]
-    assert said[0] == f"this study, in all: {found.total:.3g}"
+    assert said[0] == f"this study, in all: {number(found.total)}"
     assert said[-1].startswith(f"a decision at random: {found.guessing:,.0f}")
 
 
