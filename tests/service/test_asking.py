@@ -11,11 +11,12 @@ import sqlalchemy as sa
 
 from tests.helpers_waiting import HANGING
 from tests.service.world import SECRET, STUDY, definition, enrol, own_shuffler, private, take_step, world
+from voxpop.policies import make_policy
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.study import collecting, log
+from voxpop.service.study import collecting, log, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.stages import Stage
@@ -272,3 +273,32 @@ def test_people_register_while_a_step_holds_the_study(new_postgres: Callable[[],
             newcomer.join(HANGING)
             assert not newcomer.is_alive()
         assert it.status.registered == 1
+
+
+@pytest.mark.parametrize("at_once", [500, 1])
+def test_people_who_did_not_answer_are_asked_again_once_each_if_nobody_else_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(collecting, "ASKED_AT_ONCE", at_once)
+    made = definition(None, policy=make_policy("dpbe", alpha=0.7), horizon=3100, deadline=100.0)
+    with world(str(tmp_path / "c.db"), made) as it:
+        it.settle()
+        it.register(it.status.people)
+        it.settle()
+        it.play_all()
+        it.settle()
+        (gone, _), (late, _), *others = it.invited()
+        for key, invitation in others:
+            it.answer(key, invitation)
+        participants.withdraw(it.coordinator.context, STUDY, gone)
+        it.keys.remove(gone)
+        it.clock.now += 101
+        it.settle()
+        with it.coordinator.database.read() as connection:
+            held = (
+                connection.execute(sa.select(schema.invitations.c.person).where(~schema.invitations.c.expired))
+                .scalars()
+                .all()
+            )
+        assert len(held) == len(set(held)) == it.status.people - 1
+        assert [key for key, _ in it.invited()] == [late]

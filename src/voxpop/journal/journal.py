@@ -190,38 +190,39 @@ class Course(Defined):
                 *_, before, _ = self.replayed()
                 last = self.closed[-1]
                 kept = replace(before, wave=Wave(last.plan, last.release), entries=self.entries)
-                return replace(kept, ended=None, early=False, events=course.events)._spent(self)
+                kept = replace(kept, ended=None, early=False, events=course.events)
+                return replace(kept, state=changed(kept.state, spent=self.concluded.state.spent))  # it was seen
             case Amended(horizon, pilot):
                 problem = self.problem
                 problem = replace(problem, horizon=horizon or problem.horizon, pilot=(*problem.pilot, *pilot))
-                amended = replace(course, definition=replace(self.definition, problem=problem), ended=None)
-                if not pilot:
-                    return amended._spent(self)
-                begun = self.begin(amended.definition)
-                return replace(amended, state=begun.state, known=begun.known)
+                definition = replace(self.definition, problem=problem)
+                if pilot:
+                    begun = self.begin(definition)
+                    return replace(course, definition=definition, ended=None, state=begun.state, known=begun.known)
+                return replace(self.concluded, definition=definition, ended=None, early=False, events=course.events)
             case Finished(reason, early):
                 return replace(course, wave=None, ended=reason, early=early).concluded
 
     @cached_property
     def concluded(self) -> Self:
-        """The course with all that is certified at the end, if nothing is left to ask."""
-        if not isinstance(self.following, End):
+        """The course with all that is certified at the end, if nothing is left to ask.
+
+        Who ends a study early has seen what was certified so far, so that nothing more is.
+        """
+        if self.early or not isinstance(self.following, End):
             return self
         state = self.state.concluded()
         if state is self.state:
             return self
         return replace(self, state=state, known=(*self.known[:-1], Known.of(self.definition, state)))
 
-    def _spent(self, before: Self) -> Self:
-        """Return the course with what an earlier one has spent of the chance of error: somebody may have seen it."""
-        return replace(self, state=changed(self.state, spent=before.concluded.state.spent))
-
     def replayed(self) -> Iterator[Self]:
         """Yield the course before the first wave and after each that is over."""
         course = self.begin(self.definition)
         yield course
         for done in self.closed:
-            course = replace(course, wave=Wave(done.plan, done.release))._learned(done.feedback)
+            said = changed(course.state, spent=done.spent)  # every statement at the level it was made with
+            course = replace(course, state=said, wave=Wave(done.plan, done.release))._learned(done.feedback)
             yield replace(course, state=self.state) if done is self.closed[-1] else course
 
     def _learned(self, feedback: Feedback) -> Self:
@@ -230,7 +231,7 @@ class Course(Defined):
             raise InputError("a release without an open wave cannot be; the journal lacks an event")
         feedback.check(self.wave.plan)
         state, info = self.policy.advance(self.problem, self.state, self.wave.plan, feedback)
-        done = ClosedWave(self.wave.plan, self.wave.release, feedback, info, state.active)
+        done = ClosedWave(self.wave.plan, self.wave.release, feedback, info, state.active, self.state.spent)
         known = (*self.known, Known.of(self.definition, state))
         return replace(self, state=state, closed=(*self.closed, done), wave=None, known=known)
 

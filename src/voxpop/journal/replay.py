@@ -48,7 +48,8 @@ def disagreements(course: Course, reports: Reports, own_noise: bool = False, ear
             found.append(f"the simulator goes on after wave {len(course.closed)}")
         elif end.reason != course.ended:
             found.append(f"the simulator ends because {end.reason}, and the study because {course.ended}")
-    states = (replayed.state.concluded() if course.ended is not None else replayed.state), course.state
+    over = course.ended is not None and not course.early
+    states = (replayed.state.concluded() if over else replayed.state), course.state
     differing = [name for name in PARTS if not np.array_equal(*(getattr(state, name) for state in states))]
     return found + [f"the final states differ in {name}" for name in differing]
 

@@ -35,6 +35,7 @@ class ClosedWave:
     feedback: Feedback
     info: Info
     active: Indices  # the actions that could still be best afterwards
+    spent: float = 0.0  # of the chance of error, before it
 
     @property
     def people(self) -> int:

@@ -114,8 +114,9 @@ def simulate_waves(
             noise = _noise(seed, "agent", wave.plan.wave)
             feedback, entry = release_wave(wave, collect(wave, people, seed), ledger, noise)
             ledger.record(entry)
+            spent = state.spent
             state, info = policy.advance(problem, state, wave.plan, feedback)
-            yield (ClosedWave(wave.plan, wave.release, feedback, info, state.active),), state
+            yield (ClosedWave(wave.plan, wave.release, feedback, info, state.active, spent),), state
             continue
         entry = entry_of(wave, wave.plan.people)
         ledger.check(entry)  # the others are like it

@@ -59,7 +59,7 @@ def test_a_tolerance_that_cannot_be_reached_ends_with_the_reason(horizon: int, l
 def test_a_tolerance_that_the_prior_meets_needs_nobody() -> None:
     problem = random_problem(0, horizon=3000)
     end = Waves(tolerance=2.5).plan(problem, Waves().init(problem))
-    assert end == End("the decision is certified within the tolerance of 2.5")
+    assert end == End("what is assumed leaves nothing beyond the tolerance of 2.5")
 
 
 @pytest.mark.filterwarnings("error")

@@ -66,6 +66,7 @@ class WavesState(State):
     pilot: bool = True  # False once it contradicts the waves
     evidence: Evidence | None = None  # None: nothing can be certified
     delta: float = 0.0
+    settled: bool = False  # what is sealed ends the study here: nothing more may be spent on saying more
     over: bool = False  # the study ended here, and all that may be spent is
     view: View | None = None  # of the belief after the last wave
     final: View | None = None  # at the end, of the belief after everything that people said
@@ -106,7 +107,7 @@ class WavesState(State):
         A few decisions are listed by what was not sealed, each with its part of the level: the recommendation with half
         of it. All answers together choose among them, unless more was certified about the recommendation before.
         """
-        if self.over:
+        if self.over or self.settled:
             return self
         if self.evidence is None or not self.evidence.parts:
             return changed(self.opened(1 - LOOK), over=True)
@@ -227,8 +228,10 @@ class Waves(Configured):
         if isinstance(limits, End):
             return limits
         if self.tolerance is not None:
-            if min(state.certificate, Evidence(problem, (), state.model).assumed(state.best)) <= self.tolerance:
+            if state.certificate <= self.tolerance:
                 return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
+            if Evidence(problem, (), state.model).assumed(state.best) <= self.tolerance:
+                return End(f"what is assumed leaves nothing beyond the tolerance of {self.tolerance:g}")
             if _certifying(state) == CERTIFYING:
                 return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
         state = state.unsealed
@@ -312,6 +315,8 @@ class Waves(Configured):
         evidence = self._evidence(problem, after) if fit.consistent else None
         after = self._decide(changed(after, evidence=evidence, over=False), belief)
         after = after.opened(self._share(state, plan.aims_at_certificate))
+        reached = self.tolerance is not None and after.certificate <= self.tolerance
+        after = changed(after, settled=reached or len(after.active) == 1)
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),

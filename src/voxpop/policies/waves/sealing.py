@@ -73,7 +73,8 @@ class Statement:
 
 def halves(rows: Rows, share: float, seed: list[int]) -> tuple[Rows, Rows]:
     """Split averages into the part to plan with and the sealed part, which has this share of what they say."""
-    w = np.linalg.cholesky(rows.noise) @ np.random.default_rng(seed).standard_normal(len(rows))
+    slightly = 1e-12 * np.diag(rows.noise.diagonal())  # more, as smooth kernels leave nothing but rounding
+    w = np.linalg.cholesky(rows.noise + slightly) @ np.random.default_rng(seed).standard_normal(len(rows))
     odds = share / (1 - share)
     return (
         Rows(rows.points, rows.residual + math.sqrt(odds) * w, rows.noise / (1 - share)),

@@ -68,13 +68,27 @@ def write_backup(database: Database, kind: Kind, path: Path) -> Backup:
                     shutil.copyfileobj(source, out)
                 file.flush()
                 os.fsync(file.fileno())
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # so that no other file is replaced
-            packed.replace(path)
+            _give_name(packed, path)
         sync_folder(folder)
     except OSError as error:
         sentence = f"cannot write {str(path)!r}: {error.strerror}; nothing was written, name a file in another folder"
         raise InputError(sentence) from None
     return found
+
+
+def _give_name(unfinished: Path, path: Path) -> None:
+    """Give a complete file its name, and never replace another one."""
+    try:
+        os.link(unfinished, path)
+    except FileExistsError:
+        raise
+    except OSError:  # some disks and network folders know no second name of a file: take the name, then rename
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            unfinished.replace(path)
+        except OSError:
+            path.unlink()
+            raise
 
 
 def _copy_out(database: Database, kind: Kind, copied: Database) -> None:

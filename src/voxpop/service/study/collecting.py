@@ -114,7 +114,7 @@ def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
             others = all(later.get(one, 0) >= count for one, count in lacks.items())
         if not others:
             for one, count in lacks.items():
-                chosen += invited.draw_again(count, most, row.newest, one)
+                chosen += invited.draw_again(count, most, row.newest, one, besides=drawn[one])
         alone = others and not chosen
         waiting = alone and wave.release.second != SHUFFLER and invited.waits
     if alone and not waiting:

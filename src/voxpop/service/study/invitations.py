@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import secrets
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,10 +151,12 @@ class Invitations:
             chosen += _sample(again, wanted - len(chosen))
         return chosen
 
-    def draw_again(self, wanted: int, most: int, newest: int, stratum: str | None = None) -> list[int]:
-        """Draw from people who were invited to this wave before and did not answer, however often."""
-        may = _may(self.study, most) & _in_time(newest, stratum)
-        return _sample(_ids(self.connection, may & self._ended), wanted)
+    def draw_again(
+        self, wanted: int, most: int, newest: int, stratum: str | None = None, besides: Iterable[int] = ()
+    ) -> list[int]:
+        """Draw from people who were invited to this wave before and did not answer, however often, but not from some."""
+        may, drawn = _may(self.study, most) & _in_time(newest, stratum), set(besides)
+        return _sample([one for one in _ids(self.connection, may & self._ended) if one not in drawn], wanted)
 
     @property
     def _asked(self) -> sa.Select[Any]:

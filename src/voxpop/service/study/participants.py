@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from secrets import SystemRandom
 from typing import Annotated, Any, Literal
@@ -76,7 +76,8 @@ def _register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusa
         for newcomer, hashed in zip(newcomers, hashes, strict=True):
             row, name = rows.get(newcomer.study), (newcomer.study, hashed)
             problem = _problem(row, newcomer, known.get(name), name in known or name in new)
-            problem = problem or _misplaced(context, connection, newcomer, known.get(name))
+            before = new[name] if name in new else known[name].stratum if name in known else newcomer.stratum
+            problem = problem or _misplaced(context, connection, newcomer, before)
             if problem is None and name not in known and name not in new:
                 new[name] = newcomer.stratum
                 answers.append(True)
@@ -113,7 +114,7 @@ def _problem(row: Any, newcomer: Newcomer, person: Any, known: bool) -> Refusal 
     return None
 
 
-def _misplaced(context: Context, connection: sa.Connection, newcomer: Newcomer, person: Any) -> Refusal | None:
+def _misplaced(context: Context, connection: sa.Connection, newcomer: Newcomer, before: str | None) -> Refusal | None:
     """Say why a person cannot register with this stratum, or without one."""
     snapshots, study, given = context.snapshots, newcomer.study, newcomer.stratum
     strata = (snapshots.known(study) or snapshots.current(study, connection)).definition.strata
@@ -121,7 +122,7 @@ def _misplaced(context: Context, connection: sa.Connection, newcomer: Newcomer, 
         return None if given is None else Refusal(422, f"the study {study!r} has no strata; register without one")
     if given not in strata.shares:
         return Refusal(422, f"the study {study!r} has the strata {', '.join(strata.shares)}; register with one of them")
-    if person is not None and person.stratum != given:
+    if before != given:
         return Refusal(409, "this key is registered with another stratum; nothing was changed")
     return None
 
@@ -371,13 +372,16 @@ def _take_back(connection: sa.Connection, row: Any, found: list[Any]) -> None:
         log.update_study(connection, row.id, invited=studies.c.invited - len(ended))
 
 
-def _erase(connection: sa.Connection, found: list[Any], persons: Iterable[int]) -> None:
+def _erase(connection: sa.Connection, found: list[Any], persons: Collection[int]) -> None:
     """Delete these invitations with their reports and receipts, and those of the people of whom nothing may be kept."""
     _delete_by(connection, inbox.c.invitation, [one.id for one in found])
     _delete_by(connection, receipts.c.invitation, [one.id for one in found])
     _delete_by(connection, invitations.c.id, [one.id for one in found])
     held = sa.select(invitations.c.id).where(invitations.c.person == people.c.id).exists()
     _delete_by(connection, people.c.id, persons, people.c.withdrawn, people.c.participations == 0, ~held)
+    forgotten = sa.update(people).where(people.c.id == sa.bindparam("one"), people.c.withdrawn, ~held)
+    if given := [{"one": person} for person in persons]:
+        connection.execute(forgotten.values(stratum=None), given)
     require_later(connection)
     scrub_after(connection)
 
