@@ -154,7 +154,7 @@ class Invitations:
     def draw_again(
         self, wanted: int, most: int, newest: int, stratum: str | None = None, besides: Iterable[int] = ()
     ) -> list[int]:
-        """Draw from people who were invited to this wave before and did not answer, however often, but not from some."""
+        """Draw from people who were invited to this wave and did not answer, however often, but not from some."""
         may, drawn = _may(self.study, most) & _in_time(newest, stratum), set(besides)
         return _sample([one for one in _ids(self.connection, may & self._ended) if one not in drawn], wanted)
 
