@@ -15,6 +15,19 @@ GUESSES = f"{TRUST}::test_reports_of_closed_waves_cannot_be_guessed_from_databas
 
 FAULTS = [
     Fault(
+        "one person drawn twice",
+        "Whoever is drawn again may have been drawn a moment ago, and is invited twice or never.",
+        "service/study/collecting.py",
+        "chosen += invited.draw_again(count, most, row.newest, one, besides=drawn[one])",
+        "chosen += invited.draw_again(count, most, row.newest, one)",
+        (
+            (
+                "service/test_asking.py::"
+                "test_people_who_did_not_answer_are_asked_again_once_each_if_nobody_else_is_left[500]"
+            ),
+        ),
+    ),
+    Fault(
         "coordinator's noise seeded with 0",
         "The coordinator's noise comes from a generator with a fixed seed unless it is given another.",
         "service/study/context.py",
