@@ -115,8 +115,8 @@ class WavesState(State):
         everything = Rows.joined([self.view.belief.rows, *self.evidence.rows], dimensions(self.problem))
         belief, (first, *others) = belief_of(self.problem, everything), self.outlook.shortlist(LISTED).tolist()
         choice = max([first, *others], key=lambda action: float(belief.mean[action]))
-        end = self.opened(1 - LOOK, choice, 0.5 / max(1, len(others)))
-        if choice == first or end.certificate > self.certificate:
+        end = None if choice == first else self.opened(1 - LOOK, choice, 0.5 / len(others))
+        if end is None or end.certificate > self.certificate:
             choice, end = first, self.opened(1 - LOOK, first, 0.5 if others else 1.0)
             end = changed(  # what was said before is still said
                 end,
