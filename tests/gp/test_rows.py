@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
-from scipy.stats import chi2
 
 from tests.helpers import evidence, random_problem
-from tests.helpers_waves import everyone, truth
 from voxpop.errors import Array
-from voxpop.gp.belief import DOUBT, NOTABLE, all_rows, excess_scatter, pilot_rows, rows_of, total_noise
-from voxpop.model.problem import Problem
-from voxpop.model.waves import Answered, Feedback, Plan
+from voxpop.gp.belief import all_rows, own_noise, pilot_rows, rows_of, shown_in, total_noise
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import TRUST, Evidence, Problem
+from voxpop.model.waves import Answered, Feedback, Plan, changed
 
 PLAN = Plan(1, np.array([0, 3, 7]), np.array([1, 2, 5]), 40)
 COUNT = 40
@@ -21,69 +20,86 @@ def model(problem: Problem) -> Array:
 
 
 def feedback(problem: Problem, *times: float, count: int = COUNT, noise: Array | None = None) -> Feedback:
-    """Feedback of people whose averages have so many times the model's variance."""
-    return Feedback(np.zeros(3), count, noise=noise, scatter=np.array(times) * model(problem).diagonal())
+    """Feedback of people whose averages have so many times the model's deviation, and its correlations."""
+    return Feedback(np.zeros(3), count, noise=noise, scatter=np.outer(times, times) * model(problem))
 
 
-@pytest.mark.parametrize("times", [(1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (0.2, 1.1, 1.25), (1.29, 1.29, 1.29)])
-def test_people_who_differ_as_the_model_says_or_less_count_as_it_says(times: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("times", [(1.0, 1.0, 1.0), (0.1, 0.5, 0.2), (3.0, 0.5, 2.0)])
+def test_people_count_as_they_are_seen_and_the_model_as_twenty_of_them(times: tuple[float, ...]) -> None:
     problem = random_problem(0)
-    answers = feedback(problem, *times, count=10**6)
-    assert excess_scatter(problem, PLAN, answers).tolist() == [1.0, 1.0, 1.0]
-    assert total_noise(problem, PLAN, answers) == pytest.approx(model(problem) / 10**6)
+    answers = feedback(problem, *times)
+    found, freedom = own_noise(problem, PLAN, answers)
+    scatter = np.outer(times, times) * model(problem)
+    assert freedom == TRUST + COUNT - 1
+    assert found == pytest.approx((TRUST * model(problem) + (COUNT - 1) * scatter) / (freedom * COUNT))
+    assert np.linalg.eigvalsh(found).min() > 0
+    assert total_noise(problem, PLAN, answers) == pytest.approx(model(problem) / COUNT)  # what was expected stays
 
 
-def test_people_who_differ_much_more_count_as_seen() -> None:
+def test_a_million_people_need_no_model() -> None:
     problem = random_problem(0)
-    answers = feedback(problem, 9.0, 0.5, 4.0)
-    assert excess_scatter(problem, PLAN, answers) == pytest.approx([9.0, 1.0, 4.0])
-    expected = model(problem) / COUNT * np.outer([3.0, 1.0, 2.0], [3.0, 1.0, 2.0])
-    assert total_noise(problem, PLAN, answers) == pytest.approx(expected)
-    assert np.linalg.eigvalsh(total_noise(problem, PLAN, answers)).min() > 0
+    found, _ = own_noise(problem, PLAN, feedback(problem, 0.2, 1.1, 3.0, count=10**6))
+    assert found * 10**6 == pytest.approx(np.outer([0.2, 1.1, 3.0], [0.2, 1.1, 3.0]) * model(problem), rel=1e-3)
 
 
-def test_the_line_is_drawn_where_chance_becomes_unlikely() -> None:
+def test_correlations_are_those_of_people_and_not_of_the_model() -> None:
+    problem, apart = random_problem(0), np.diag(model(random_problem(0)).diagonal())
+    found, _ = own_noise(problem, PLAN, Feedback(np.zeros(3), 10**6, scatter=apart))
+    assert found * 10**6 == pytest.approx(apart, abs=1e-4)
+    assert np.abs(model(problem) - apart).max() > 0.01
+
+
+def test_journals_that_keep_variances_alone_count_with_the_correlations_of_the_model() -> None:
     problem = random_problem(0)
-    limit = chi2(COUNT - 1).isf(DOUBT / 3) / (COUNT - 1)
-    assert limit > NOTABLE
-    assert excess_scatter(problem, PLAN, feedback(problem, 0.99 * limit, 1.0, 1.0)).max() == 1.0
-    assert excess_scatter(problem, PLAN, feedback(problem, 1.01 * limit, 1.0, 1.0)).max() > 1.0
+    whole = feedback(problem, 3.0, 0.5, 2.0)
+    alone = changed(whole, scatter=whole.variances)
+    assert own_noise(problem, PLAN, alone)[0] == pytest.approx(own_noise(problem, PLAN, whole)[0])
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_one_or_two_people_prove_little(count: int) -> None:
+@pytest.mark.parametrize("hidden", [None, 0.3 * np.eye(3)])
+def test_people_who_were_not_seen_one_by_one_count_as_expected(hidden: Array | None) -> None:
     problem = random_problem(0)
-    assert excess_scatter(problem, PLAN, feedback(problem, 5.0, 5.0, 5.0, count=count)).max() == 1.0
-
-
-def test_people_who_were_not_seen_one_by_one_count_as_the_model_says() -> None:
-    problem, hidden = random_problem(0), 0.3 * np.eye(3)
     unseen = Feedback(np.zeros(3), COUNT, noise=hidden)
-    assert excess_scatter(problem, PLAN, unseen).tolist() == [1.0, 1.0, 1.0]
-    assert total_noise(problem, PLAN, unseen) == pytest.approx(model(problem) / COUNT + hidden)
+    found, freedom = own_noise(problem, PLAN, unseen)
+    assert freedom == np.inf
+    assert found == pytest.approx(model(problem) / COUNT + (0 if hidden is None else hidden))
+    one = feedback(problem, 5.0, 5.0, 5.0, count=1)
+    assert own_noise(problem, PLAN, one)[0] == pytest.approx(model(problem))
 
 
 def test_noise_of_privacy_is_not_scaled_by_what_people_differ() -> None:
     problem, hidden = random_problem(0), 0.3 * np.eye(3)
-    with_it = total_noise(problem, PLAN, feedback(problem, 9.0, 9.0, 9.0, noise=hidden))
-    without = total_noise(problem, PLAN, feedback(problem, 9.0, 9.0, 9.0))
+    with_it, _ = own_noise(problem, PLAN, feedback(problem, 3.0, 3.0, 3.0, noise=hidden))
+    without, _ = own_noise(problem, PLAN, feedback(problem, 3.0, 3.0, 3.0))
     assert with_it == pytest.approx(without + hidden)
-    assert without == pytest.approx(9 * model(problem) / COUNT)
 
 
-def test_people_who_follow_the_model_are_hardly_ever_found_to_differ_too_much() -> None:
-    problem = random_problem(0)
-    ask = everyone(problem, truth(problem, 0), 0)
-    found = [excess_scatter(problem, PLAN, ask(PLAN)).max() > 1 for _ in range(1000)]
-    assert sum(found) <= 8  # exceeded with probability 1e-6 at a level of 0.001
+def test_what_a_wave_shows_counts_nearby_and_hardly_far_away() -> None:
+    line = Problem(np.linspace(0, 1, 101), SquaredExponential(0.1), 0.1, 0.5, norm_bound=1.0, horizon=100)
+    plan = Plan(1, np.array([20]), np.array([5]), 400)
+    base = line.answer_noise(plan.arms, plan.pulls)
+    shown = shown_in(line, [Answered(plan, Feedback(np.zeros(1), 400, scatter=9 * base))])
+    assert line.spread is None
+    assert shown.spread is not None
+    assert shown.spread[20] == pytest.approx(np.sqrt((TRUST + 9 * 399) / (TRUST + 399)))
+    assert shown.spread[90] == pytest.approx(1.0)
+    assert 1.5 < shown.spread[25] < 3.0
+    assert shown.answer_noise(plan.arms, plan.pulls) == pytest.approx(base * shown.spread[20] ** 2)
+    private = shown_in(line, [Answered(plan, Feedback(np.zeros(1), 400, noise=np.eye(1)))])
+    assert private is line
 
 
-def test_people_who_differ_twice_as_much_are_found_and_measured() -> None:
-    problem = random_problem(0, noise_std=0.1, bias_std=0.3)
-    wild = random_problem(0, noise_std=0.2, bias_std=0.6)
-    plan = Plan(1, PLAN.arms, PLAN.pulls, 2000)
-    found = excess_scatter(problem, plan, everyone(wild, truth(problem, 0), 0)(plan))
-    assert found == pytest.approx([4.0, 4.0, 4.0], rel=0.2)
+def test_a_pilot_shows_where_people_vary() -> None:
+    def variances(*ratios: float) -> Array:
+        return np.array(ratios) * (0.5**2 + 0.1**2 / 5)
+
+    pilot = Evidence([[0.0], [1.0]], [5, 5], 40, [0.0, 0.0], variances=variances(4.0, 0.25))
+    problem = Problem(np.linspace(0, 1, 11), SquaredExponential(0.1), 0.1, 0.5, norm_bound=1, horizon=9, pilot=[pilot])
+    assert problem.spread is not None
+    ends = np.sqrt((TRUST + np.array([4.0, 0.25]) * 39) / (TRUST + 39))
+    assert problem.spread[[0, -1]] == pytest.approx(ends)
+    assert problem.spread[5] == pytest.approx(1.0)
+    assert pilot_rows(problem).noise.diagonal() == pytest.approx(variances(1.0, 1.0) / 40 * ends**2)
 
 
 def test_rows_of_a_wave_are_what_people_said_beyond_the_prior_mean() -> None:
@@ -99,10 +115,11 @@ def test_groups_of_people_are_independent_of_each_other() -> None:
     bare = random_problem(0)
     pilot = [evidence(bare.decisions.points[[1, 2]], [3, 3], 20, [0.5, 0.6])]
     problem = random_problem(0, pilot=pilot)
-    history = [Answered(PLAN, feedback(problem, 1.0, 1.0, 1.0)), Answered(PLAN, feedback(problem, 9.0, 9.0, 9.0))]
-    rows = all_rows(problem, history, pilot_rows(problem))
+    history = [Answered(PLAN, feedback(problem, 1.0, 1.0, 1.0)), Answered(PLAN, feedback(problem, 3.0, 3.0, 3.0))]
+    rows = all_rows(problem, history, pilot_rows(problem), own=True)
     assert len(rows) == 8
     of_pilot = bare.answer_noise(np.array([1, 2]), np.array([3, 3]), 20)
     order = np.lexsort(bare.decisions.points[[1, 2]].T[::-1])
-    expected = block_diag(of_pilot[np.ix_(order, order)], model(problem) / COUNT, 9 * model(problem) / COUNT)
+    seen = (TRUST + 9 * (COUNT - 1)) / (TRUST + COUNT - 1)
+    expected = block_diag(of_pilot[np.ix_(order, order)], model(problem) / COUNT, seen * model(problem) / COUNT)
     assert rows.noise == pytest.approx(expected)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers_cli import refusal
 from voxpop.errors import Array, InputError
-from voxpop.gp.belief import excess_scatter, total_noise
+from voxpop.gp.belief import own_noise, total_noise
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
@@ -95,7 +95,7 @@ def test_the_scatter_is_the_estimated_variance_of_the_average_times_the_people_i
     feedback = averaged(THREE, parts)
     variance = sum(THREE.shares[name] ** 2 * rows.var(axis=0, ddof=1) / len(rows) for name, rows in parts.items())
     assert feedback.scatter is not None
-    np.testing.assert_allclose(feedback.scatter, feedback.effective * variance, rtol=1e-9)
+    np.testing.assert_allclose(feedback.scatter.diagonal(), feedback.effective * variance, rtol=1e-9)
 
 
 def test_the_scatter_of_the_model_s_people_has_lighter_tails_than_its_degrees_of_freedom_say() -> None:
@@ -105,7 +105,7 @@ def test_the_scatter_of_the_model_s_people_has_lighter_tails_than_its_degrees_of
         feedback = averaged(HALVES, {"young": people(rng, 20), "old": people(rng, 5)})
         assert feedback.scatter is not None
         assert feedback.freedom == pytest.approx(5)  # Satterthwaite's are 6.2; 5 have the fatter tail
-        ratios.append(float(feedback.scatter[0]) / model)
+        ratios.append(float(feedback.scatter[0, 0]) / model)
     assert np.mean(ratios) == pytest.approx(1, abs=0.05)
     assert np.mean(np.array(ratios) > 15.09 / 5) < 0.01  # the 99 % point of chi-squared with 5 degrees of freedom
 
@@ -119,9 +119,11 @@ def test_a_stratum_in_which_people_differ_more_raises_the_noise() -> None:
     """Few people of a stratum with three times the deviations decide how noisy the average is."""
     rng = np.random.default_rng(7)
     feedback = averaged(HALVES, {"young": people(rng, 180), "old": people(rng, 20, scale=3.0)})
-    assert excess_scatter(PROBLEM, PLAN, feedback).max() > 5
+    model = PROBLEM.answer_noise(PLAN.arms, PLAN.pulls, feedback.effective).diagonal()
+    assert (own_noise(PROBLEM, PLAN, feedback)[0].diagonal() / model).max() > 3
     plain = Tally.of(np.concatenate([people(rng, 180), people(rng, 20, scale=3.0)]), STEP).feedback()
-    assert excess_scatter(PROBLEM, PLAN, plain).max() < 3
+    model = PROBLEM.answer_noise(PLAN.arms, PLAN.pulls, 200).diagonal()
+    assert (own_noise(PROBLEM, PLAN, plain)[0].diagonal() / model).max() < 2.5
 
 
 def test_a_single_person_of_a_stratum_shows_no_scatter() -> None:
@@ -131,7 +133,7 @@ def test_a_single_person_of_a_stratum_shows_no_scatter() -> None:
     assert alone.freedom == pytest.approx(11)
     both = averaged(HALVES, {"young": people(rng, 1), "old": people(rng, 1)})
     assert both.scatter is None
-    np.testing.assert_array_equal(excess_scatter(PROBLEM, PLAN, both), 1.0)
+    np.testing.assert_array_equal(own_noise(PROBLEM, PLAN, both)[0], total_noise(PROBLEM, PLAN, both))
 
 
 def test_noise_and_clipping_of_the_strata_add_up() -> None:

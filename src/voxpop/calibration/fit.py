@@ -104,6 +104,7 @@ class Calibration:
                 delta,
                 group.answers,
                 group.covariance,
+                group.variances,
             )
             for group in self.groups
         )

@@ -529,8 +529,11 @@ class Fit:
         parts = [stack.averages(stack.answers(self.kernel(centres, centres), *scales)) for stack in design.stacks]
         averages, covariance, _ = design.pooled(parts)
         rounds, behind = np.zeros(len(middles)), np.bincount(place, answers).astype(float)
+        squares = np.zeros(len(middles))
         for group in moved:
             np.add.at(rounds, group.actions, group.people / group.counts)
+            away = group.people * np.square(group.mean - averages[group.actions])
+            np.add.at(squares, group.actions, group.scatter.diagonal() + away)
         people, none = sum(group.people for group in groups), np.zeros_like(covariance)
         return [
             Group(
@@ -541,6 +544,7 @@ class Fit:
                 none,
                 answers=behind,
                 covariance=covariance,
+                pooled=squares / np.maximum(behind - 1, 1),
             )
         ]
 

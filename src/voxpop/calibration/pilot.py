@@ -47,6 +47,14 @@ class Group:
     moments: Moments | None = None  # instead of the scatter, whose trace alone counts then
     answers: Array | None = None  # (a,) behind each mean, and the covariance of the means around f, (a, a), if people
     covariance: Array | None = None  # tried different actions, or for different numbers of rounds
+    pooled: Array | None = None  # (a,) the variances of these people's answers
+
+    @property
+    def variances(self) -> Array | None:
+        """The variances of single answers, (a,); None where they are protected or nobody can be compared."""
+        if self.moments is not None or self.noise_std > 0 or self.pooled is not None or self.people < 2:
+            return self.pooled
+        return np.asarray(self.scatter.diagonal() / (self.people - 1))
 
 
 def cells_of(points: Array, answers: Array, least: float) -> list[Indices]:

@@ -9,15 +9,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
-from scipy.special import chdtrc
 
 from voxpop.errors import Array
 from voxpop.gp.widths import shared_coordinates
-from voxpop.model.problem import GRAM_LIMIT, Evidence, Indices, Problem
+from voxpop.model.problem import GRAM_LIMIT, TRUST, Evidence, Indices, Problem
 from voxpop.model.waves import Answered, Feedback, Plan
-
-DOUBT = 1e-3  # the probability that Gaussian people who follow the model are found to differ too much
-NOTABLE = 1.3  # times the model's variance; less is not worth a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +37,14 @@ class Rows:
         return cls(points, np.concatenate([part.residual for part in parts]), block_diag(*(p.noise for p in parts)))
 
 
-def all_rows(problem: Problem, history: Iterable[Answered], pilot: Rows | None) -> Rows:
-    """Return the rows of the pilot, if there is one, and of every wave."""
+def all_rows(problem: Problem, history: Iterable[Answered], pilot: Rows | None, own: bool = False) -> Rows:
+    """Return the rows of the pilot, if there is one, and of every wave, with the noise to expect or people's own.
+
+    What is believed counts with the noise to expect: where answers are skewed, those that happen to be low also happen
+    to vary little, and would count too much.
+    """
     parts = [] if pilot is None else [pilot]
-    return Rows.joined([*parts, *(rows_of(problem, *wave) for wave in history)], dimensions(problem))
+    return Rows.joined([*parts, *(rows_of(problem, *wave, own=own) for wave in history)], dimensions(problem))
 
 
 def dimensions(problem: Problem) -> int:
@@ -52,44 +52,45 @@ def dimensions(problem: Problem) -> int:
     return int(problem.decisions.points.shape[1])
 
 
-def rows_of(problem: Problem, plan: Plan, feedback: Feedback) -> Rows:
-    """Return the rows of one wave."""
-    noise = total_noise(problem, plan, feedback)
+def rows_of(problem: Problem, plan: Plan, feedback: Feedback, own: bool = False) -> Rows:
+    """Return the rows of one wave, with the noise to expect or people's own."""
+    noise = own_noise(problem, plan, feedback)[0] if own else total_noise(problem, plan, feedback)
     return Rows(problem.decisions.points[plan.arms], feedback.mean - problem.means[plan.arms], noise)
 
 
 def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
-    """Compute the covariance of a wave's averages: people's deviations, their rounds, and privacy.
+    """Compute the covariance of a wave's averages, as expected: people's deviations, their rounds, and privacy."""
+    noise = problem.answer_noise(plan.arms, plan.pulls, feedback.effective)
+    return noise if feedback.noise is None else noise + feedback.noise
 
-    Where people were seen to differ more than the model says, their noise is raised to what was seen: for Gaussian
-    people the scatter is independent of the averages.
+
+def own_noise(problem: Problem, plan: Plan, feedback: Feedback) -> tuple[Array, float]:
+    """Compute the covariance of a wave's averages as people showed it, and its degrees of freedom.
+
+    Where single answers are seen, it is their own covariance, with the model's as that of `TRUST` people more: the
+    posterior of an inverse Wishart prior. For Gaussian people the scatter is independent of the averages. Where only
+    totals are seen, it is what is expected.
     """
-    noise = problem.answer_noise(plan.arms, plan.pulls, feedback.effective)
-    seen = np.sqrt(excess_scatter(problem, plan, feedback))
-    noise = np.asarray(noise * np.outer(seen, seen))
-    return noise if feedback.noise is None else noise + feedback.noise
+    if feedback.scatter is None or feedback.variances is None or feedback.freedom <= 0:
+        return total_noise(problem, plan, feedback), math.inf
+    model, scatter = problem.answer_noise(plan.arms, plan.pulls), feedback.scatter
+    if scatter.ndim == 1:  # the journal of an earlier version
+        ratios = np.sqrt(feedback.variances / model.diagonal())
+        scatter = model * np.outer(ratios, ratios)
+    freedom = TRUST + feedback.freedom
+    noise = (TRUST * model + feedback.freedom * scatter) / (freedom * feedback.effective)
+    return noise if feedback.noise is None else noise + feedback.noise, freedom
 
 
-def seen_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
-    """Compute the covariance of a wave's averages with people's own variances wherever those exceed the model's."""
-    noise = problem.answer_noise(plan.arms, plan.pulls, feedback.effective)
-    if feedback.scatter is not None and feedback.freedom > 0:
-        model = problem.answer_noise(plan.arms, plan.pulls).diagonal()
-        seen = np.sqrt(np.maximum(feedback.scatter / model, 1.0))
-        noise = np.asarray(noise * np.outer(seen, seen))
-    return noise if feedback.noise is None else noise + feedback.noise
-
-
-def excess_scatter(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
-    """Return how many times the model's variance people's averages have, (arms,); ones unless that is beyond doubt."""
-    if feedback.scatter is None or feedback.freedom <= 0:
-        return np.ones(len(plan.arms))
-    model = problem.answer_noise(plan.arms, plan.pulls).diagonal()
-    ratios = feedback.scatter / model
-    freedom = feedback.freedom
-    level = len(ratios) * float(chdtrc(freedom, freedom * float(ratios.max())))
-    beyond_doubt = level < DOUBT and ratios.max() > NOTABLE
-    return np.asarray(np.maximum(ratios, 1.0) if beyond_doubt else np.ones(len(ratios)))
+def shown_in(problem: Problem, history: Iterable[Answered]) -> Problem:
+    """Return the problem in which people vary as they did in the pilot and in these waves."""
+    return problem.showing(
+        [
+            problem.show(problem.decisions.points[plan.arms], plan.pulls, feedback.variances, feedback.freedom)
+            for plan, feedback in history
+            if feedback.variances is not None and feedback.freedom > 0
+        ]
+    )
 
 
 @lru_cache(maxsize=64)
@@ -119,11 +120,11 @@ def prior_means(problem: Problem, points: Array) -> Array:
 
 def _noise(problem: Problem, group: Evidence) -> Array:
     """Compute the covariance of the average answers of a group."""
-    if group.covariance is not None:
-        return group.covariance
-    covariance = problem.bias_std**2 * problem.kernel(group.points, group.points)
-    covariance.flat[:: len(covariance) + 1] += problem.noise_std**2 / group.rounds
-    return np.asarray(covariance / group.people + group.noise_std**2 * np.eye(len(covariance)))
+    covariance, spread = group.covariance, problem.spread_at(group.points)
+    if covariance is None:
+        covariance = problem.bias_std**2 * problem.kernel(group.points, group.points) / group.people
+        covariance.flat[:: len(covariance) + 1] += problem.noise_std**2 / group.rounds / group.people
+    return np.asarray(covariance * np.outer(spread, spread) + group.noise_std**2 * np.eye(len(covariance)))
 
 
 POWERS = (1, 2, 4, 8)

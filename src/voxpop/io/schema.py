@@ -43,7 +43,7 @@ POOLED = ("answers", "covariance")  # and of one whose people tried different ac
 RARE: dict[type, tuple[str, ...]] = {  # left out if they say nothing
     Feedback: ("weighting",),
     Plan: ("sealed",),
-    Evidence: (*PROTECTED, *POOLED),
+    Evidence: (*PROTECTED, *POOLED, "variances"),
 }
 
 

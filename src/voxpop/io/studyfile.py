@@ -171,17 +171,19 @@ def _pilot(data: Mapping[str, Any], space: Space) -> list[Evidence]:
     """Read the answers of the pilot's groups of people."""
     groups, wanted = data.get("pilot", []), {"people", "at", "rounds", "averages"}
     kinds = [wanted | set(more) for more in ((), wire.PROTECTED, wire.POOLED)]
-    if not isinstance(groups, list) or not all(isinstance(group, Mapping) and set(group) in kinds for group in groups):
+    if not isinstance(groups, list) or not all(
+        isinstance(group, Mapping) and {*group} - {"variances"} in kinds for group in groups
+    ):
         raise InputError(
             "each table [[pilot]] needs people, at, rounds and averages, a protected one also "
             f"{', '.join(wire.PROTECTED)}, one of people who tried different decisions also "
-            f"{' and '.join(wire.POOLED)}, and nothing else"
+            f"{' and '.join(wire.POOLED)}; it may have variances, and nothing else"
         )
     found = []
     for number, group in enumerate(groups, start=1):
         with said_of(f"table {number} of [[pilot]]"):
             points = _points(space, group["at"])
-            more = {name: group[name] for name in (*wire.PROTECTED, "answers") if name in group}
+            more = {name: group[name] for name in (*wire.PROTECTED, "answers", "variances") if name in group}
             if "covariance" in group:
                 more["covariance"] = _symmetric(group["covariance"])
             found.append(Evidence(points, group["rounds"], group["people"], group["averages"], **more))
@@ -253,6 +255,8 @@ def write_study(
             rounds=group.counts.tolist(),
             averages=[round(average, 9) for average in group.mean.tolist()],
         )
+        if group.variances is not None:
+            table["variances"] = [float(f"{variance:.6g}") for variance in group.variances.tolist()]
         if group.answers is not None and group.covariance is not None:
             table["answers"] = [int(count) for count in group.answers]
             table["covariance"] = toml.array().multiline(True)

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.gp.belief import total_noise
+from voxpop.gp.belief import own_noise
 from voxpop.journal.journal import Course
 from voxpop.journal.question import parameters_of
 from voxpop.model.waves import Plan
@@ -114,7 +114,7 @@ def answer_rows(course: Course) -> list[Row]:
     rows = []
     for wave in course.closed:
         plan, feedback = wave.plan, wave.feedback
-        errors = np.sqrt(total_noise(course.problem, plan, feedback).diagonal())
+        errors = np.sqrt(own_noise(course.problem, plan, feedback)[0].diagonal())
         averages = course.direction.turn(feedback.mean)
         every = zip(plan.arms.tolist(), plan.pulls.tolist(), averages.tolist(), errors.tolist(), strict=True)
         rows += [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -35,9 +36,10 @@ class Evidence:
     delta: float | None = None
     answers: Array | None = None  # (actions,) behind each average, and the covariance of the averages around f,
     covariance: Array | None = None  # (actions, actions), if people tried different actions
+    variances: Array | None = None  # (actions,) of single people's averages, where they were seen
 
     def __post_init__(self) -> None:
-        for name in ("points", "rounds", "mean", "answers", "covariance"):
+        for name in ("points", "rounds", "mean", "answers", "covariance", "variances"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, require_array(f"the pilot's {name}", getattr(self, name)))
         object.__setattr__(self, "people", require_integer("the pilot's people", self.people, least=1))
@@ -53,7 +55,8 @@ class Evidence:
             )
         if self.rounds.min() <= 0:
             raise InputError(f"every average of a pilot needs a positive number of rounds, got {self.rounds.min():g}")
-
+        if self.variances is not None and (self.variances.shape != (length,) or self.variances.min() < 0):
+            raise InputError(f"the pilot's variances must be {length} numbers of at least 0, got {self.variances}")
         if (self.answers is None) != (self.covariance is None):
             raise InputError("the pilot's answers and their covariance belong together; give both or neither")
         if self.answers is not None and self.covariance is not None:
@@ -70,6 +73,12 @@ class Evidence:
         """The numbers that these people sent."""
         return self.people * len(self.mean) if self.answers is None else int(self.answers.sum())
 
+    @property
+    def freedom(self) -> Array:
+        """The degrees of freedom of the variances, (actions,)."""
+        behind = np.full(len(self.mean), float(self.people)) if self.answers is None else self.answers
+        return np.maximum(behind - 1, 0.0)
+
     def check(self, dimensions: int) -> None:
         """Refuse a pilot on other decisions than the study's."""
         if self.points.shape[1] != dimensions:
@@ -78,6 +87,24 @@ class Evidence:
                 "use a pilot on the same parameters, or none"
             )
 
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """How many times the model's variance people's averages were seen to have, and how sure that is."""
+
+    points: Array  # (rows, dimensions)
+    ratios: Array  # (rows,)
+    freedom: Array  # (rows,) degrees of freedom
+
+    @classmethod
+    def joined(cls, parts: Sequence[Shown]) -> Shown:
+        """Put what several groups of people showed below each other."""
+        columns = zip(*((part.points, part.ratios, part.freedom) for part in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
+
+
+TRUST = 20  # people whose answers the model's v and sigma count as, where answers are seen
+NEARBY = 4  # the power of the similarity with which what people show at one action counts for another
 
 Indices = NDArray[np.intp]
 Range = tuple[float, float]
@@ -238,10 +265,52 @@ class Problem:
         return matrix
 
     def answer_noise(self, arms: Indices, pulls: Indices, count: float = 1) -> Array:
-        """Compute N = (v^2 K + sigma^2 W^-1) / |U|, the covariance of the average of `count` people's answers."""
+        """Compute N = D (v^2 K + sigma^2 W^-1) D / |U|, the covariance of the average of `count` people's answers.
+
+        D is the spread, by which people vary more at some actions and less at others.
+        """
         covariance = self.bias_std**2 * self.covariance(arms, arms)
         covariance.flat[:: len(arms) + 1] += self.noise_std**2 / pulls
+        if self.spread is not None:
+            covariance *= np.outer(self.spread[arms], self.spread[arms])
         return covariance / count
+
+    @cached_property
+    def shown(self) -> Shown | None:
+        """What the pilot's people showed of how much they vary; None if it is not known."""
+        seen = [
+            self.show(group.points, group.rounds, group.variances, group.freedom)
+            for group in self.pilot
+            if group.variances is not None
+        ]
+        return Shown.joined(seen) if seen else None
+
+    @cached_property
+    def spread(self) -> Array | None:
+        """How many times as much as v and sigma say people vary at each action, (n,); None: as much everywhere."""
+        return None if self.shown is None else self.spread_at(self.decisions.points)
+
+    def show(self, points: Array, rounds: Array | Indices, variances: Array, freedom: Array | float) -> Shown:
+        """Compare the variances of people's averages with the model's."""
+        model = self.bias_std**2 * self.kernel.diagonal(points) + self.noise_std**2 / rounds
+        return Shown(points, variances / model, np.broadcast_to(freedom, model.shape))
+
+    def showing(self, seen: Sequence[Shown]) -> Problem:
+        """Return the same problem, in which people vary as the pilot's and these have shown."""
+        if not seen:
+            return self
+        new = copy(self)
+        new.__dict__.pop("spread", None)
+        new.__dict__["shown"] = Shown.joined([*seen] if self.shown is None else [self.shown, *seen])
+        return new
+
+    def spread_at(self, points: Array) -> Array:
+        """Return the spread at points: what was shown nearby, and the model as so many people more, averaged."""
+        if self.shown is None:
+            return np.ones(len(points))
+        alike = np.clip(self.kernel(points, self.shown.points) / self.largest_variance, 0.0, 1.0) ** NEARBY
+        weights = alike * self.shown.freedom  # (points, rows)
+        return np.asarray(np.sqrt((TRUST + weights @ self.shown.ratios) / (TRUST + weights.sum(axis=1))))
 
     @cached_property
     def _gram(self) -> Array | None:

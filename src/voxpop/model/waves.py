@@ -32,7 +32,8 @@ def changed(record: Record, **changes: Any) -> Record:
     return new
 
 
-HALF = 2**20  # where whole numbers are split in two, to be squared
+HALF = 2**20  # the split point for exact products of whole numbers
+EXACT = 2**12  # people whose products of halves add up exactly in double precision
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Feedback:
     noise: Array | None = None  # (arms, arms) the covariance of the noise that was added
     clipping: Array | None = None  # (arms, arms) clipping biases a'mean by at most sqrt(a' clipping a)
     printed: bool = False  # account for the noise as printed (eq:confidence_width_dp)
-    scatter: Array | None = None  # (arms,) sample variance of single people's averages, where they are seen
+    scatter: Array | None = None  # (arms, arms) sample covariance of single people's averages, where they are seen
     weighting: Weighting | None = None  # None: everyone counts the same
 
     def __post_init__(self) -> None:
@@ -130,6 +131,11 @@ class Feedback:
     def freedom(self) -> float:
         """The degrees of freedom of the scatter."""
         return self.count - 1 if self.weighting is None else self.weighting.freedom
+
+    @property
+    def variances(self) -> Array | None:
+        """The variances of single people's averages, (arms,); journals of earlier versions keep these alone."""
+        return self.scatter.diagonal() if self.scatter is not None and self.scatter.ndim == 2 else self.scatter
 
     def check(self, plan: Plan) -> None:
         """Refuse feedback that does not fit the plan."""
@@ -159,7 +165,7 @@ class Tally:
     count: int
     total: tuple[int, ...]
     step: float
-    squares: tuple[int, ...] | None = None  # of single answers, in squared steps; None if nobody saw them
+    products: tuple[int, ...] | None = None  # arms x arms, of single answers, in squared steps; None: nobody saw them
 
     @classmethod
     def of(cls, answers: object, step: float) -> Tally:
@@ -170,10 +176,10 @@ class Tally:
         check_scale(largest(array), step)
         if len(array) == 1:
             steps = tuple(round(number / step) for number in array[0].tolist())
-            return cls(1, steps, step, tuple(number * number for number in steps))
+            return cls(1, steps, step, tuple(one * other for one in steps for other in steps))
         grid = np.rint(array / step)
         tally = cls.of_steps(grid, step)
-        return cls(tally.count, tally.total, step, _squares(grid))
+        return cls(tally.count, tally.total, step, _products(grid))
 
     @classmethod
     def of_steps(cls, grid: Array, step: float) -> Tally:
@@ -188,10 +194,10 @@ class Tally:
         if self.step != other.step or len(self.total) != len(other.total):
             raise InputError("only tallies of the same plan and the same problem can be added")
         total = tuple(a + b for a, b in zip(self.total, other.total, strict=True))
-        squares = None
-        if self.squares is not None and other.squares is not None:
-            squares = tuple(a + b for a, b in zip(self.squares, other.squares, strict=True))
-        return Tally(self.count + other.count, total, self.step, squares)
+        products = None
+        if self.products is not None and other.products is not None:
+            products = tuple(a + b for a, b in zip(self.products, other.products, strict=True))
+        return Tally(self.count + other.count, total, self.step, products)
 
     def feedback(self) -> Feedback:
         """Return the average answer."""
@@ -200,23 +206,27 @@ class Tally:
         return Feedback(mean, self.count, scatter=self._scatter())
 
     def _scatter(self) -> Array | None:
-        """Compute the sample variances of single answers, if they were seen."""
-        if self.squares is None or self.count < 2:
+        """Compute the sample covariance of single answers, if they were seen."""
+        if self.products is None or self.count < 2:
             return None
-        pairs, pairs_of_people = zip(self.squares, self.total, strict=True), self.count * (self.count - 1)
-        variances = [(self.count * square - total * total) / pairs_of_people for square, total in pairs]
-        return np.array(variances) * self.step**2
+        pairs, sums = self.count * (self.count - 1), (one * other for one in self.total for other in self.total)
+        entries = [(self.count * product - each) / pairs for product, each in zip(self.products, sums, strict=True)]
+        return np.array(entries).reshape(len(self.total), -1) * self.step**2
 
 
-def _squares(grid: Array) -> tuple[int, ...]:
-    """Add up the squares of whole numbers exactly: each is split into two halves that fit."""
+def _products(grid: Array) -> tuple[int, ...]:
+    """Add up the products of whole numbers exactly, (arms, arms): each number is split into two halves."""
     high = np.floor(grid / HALF)
-    if max(largest(high), HALF) ** 2 * len(grid) >= 2.0**62:
-        return tuple(sum(int(value) ** 2 for value in column) for column in grid.T.tolist())
-    low = (grid - HALF * high).astype(np.int64)
-    high = high.astype(np.int64)
-    sums = [part.sum(axis=0).tolist() for part in (high * high, high * low, low * low)]
-    return tuple(a * HALF * HALF + 2 * b * HALF + c for a, b, c in zip(*sums, strict=True))
+    if largest(high) > HALF:
+        columns = [[int(value) for value in column] for column in grid.T.tolist()]
+        return tuple(sum(a * b for a, b in zip(one, other, strict=True)) for one in columns for other in columns)
+    total = np.zeros((grid.shape[1],) * 2, dtype=object)
+    for start in range(0, len(grid), EXACT):
+        upper = high[start : start + EXACT]
+        lower = grid[start : start + EXACT] - HALF * upper
+        squares, mixed, rest = (part.astype(np.int64) for part in (upper.T @ upper, upper.T @ lower, lower.T @ lower))
+        total += HALF * (HALF * squares.astype(object) + mixed + mixed.T) + rest
+    return tuple(total.ravel().tolist())
 
 
 def check_scale(answer: float, step: float) -> None:

@@ -11,7 +11,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from voxpop.gp.belief import POWERS, Rows, all_rows, dimensions, excess_scatter, total_noise
+from scipy.special import chdtrc
+
+from voxpop.gp.belief import POWERS, Rows, all_rows, dimensions, total_noise
 from voxpop.gp.check import clipping_misfit, misfit, misfit_limit, smallest_norm
 from voxpop.model.problem import Problem
 from voxpop.model.state import History
@@ -19,6 +21,7 @@ from voxpop.model.waves import Feedback, Plan
 from voxpop.policies.waves.sealing import Model, powered
 
 ALARM = 0.01  # the probability of a false alarm
+DOUBT = 1e-3  # the probability that Gaussian people who follow the model are found to differ too much
 WORTH_SAYING = 2.0  # times the model's variance; people with heavy tails seem to differ a little more than they do
 MARGIN = 1.5  # a bound is raised to this many times the least norm that fits
 
@@ -42,7 +45,7 @@ def model_check(
         for plan, feedback in history
         if feedback.clipping is not None
     )
-    waves = all_rows(problem, history, None)
+    waves = all_rows(problem, history, None, own=True)
     alarm = _misfit(problem, waves, model) > misfit_limit(len(waves), ALARM, clipping=clipped)
     found, warnings = _fitting(problem, waves, model, clipped, judge), []
     if found is None:
@@ -58,7 +61,7 @@ def model_check(
         )
     assumed = found or model
     if pilot is not None and len(pilot):
-        everything = all_rows(problem, history, pilot)
+        everything = all_rows(problem, history, pilot, own=True)
         limit = misfit_limit(len(everything), ALARM, clipping=clipped)
         if _misfit(problem, everything, assumed) > limit:
             pilot = None
@@ -97,11 +100,14 @@ def _fitting(
 
 
 def people_check(problem: Problem, plan: Plan, feedback: Feedback) -> str:
-    """Say that people differ more than the model says, if a wave shows it."""
-    excess = float(excess_scatter(problem, plan, feedback).max())
-    if excess < WORTH_SAYING:
+    """Say that people differ more than was expected, if a wave shows it beyond doubt."""
+    if feedback.variances is None or feedback.freedom <= 0:
+        return ""
+    excess = float((feedback.variances / problem.answer_noise(plan.arms, plan.pulls).diagonal()).max())
+    chance = len(plan.arms) * float(chdtrc(feedback.freedom, feedback.freedom * excess))
+    if excess < WORTH_SAYING or chance > DOUBT:
         return ""
     return (
-        f"people differ {math.sqrt(excess):.2g} times as much as bias_std and noise_std say, and their noise counts as "
-        "what was seen; calibrate again with more people"
+        f"people differ {math.sqrt(excess):.2g} times as much as was expected, and count as they were seen; "
+        "calibrate again with more people"
     )

@@ -262,7 +262,7 @@ class Certifier:
             if not np.isfinite(variance):
                 return np.full(len(at), np.inf)
             noise = noise + variance * hidden.shape
-        part = Part(arms, np.zeros(len(arms)), noise / SEALED_AT_LAST, None, math.inf)
+        part = Part(arms, np.zeros(len(arms)), noise / SEALED_AT_LAST)
         after = replace(self.evidence, parts=(*self.evidence.parts, part))
         bound = self.mean[at] - self.mean[best] + after.widths(at, best, self.level)
         return np.where(at == best, -np.inf, bound)

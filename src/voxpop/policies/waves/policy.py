@@ -16,17 +16,17 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr
 
-from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions
+from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, shown_in
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
-from voxpop.model.waves import End, Feedback, Info, Plan, changed
+from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, Configured
 from voxpop.policies.waves.fitting import model_check, people_check
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
-from voxpop.policies.waves.sealing import Evidence, Model, Part, factor, split_pilot, split_wave
+from voxpop.policies.waves.sealing import Evidence, Model, Part, factor, revised, split_pilot, split_wave
 from voxpop.runtime.machine import one_thread
 
 STOPPING = "When to stop asking; all may be left out"
@@ -112,7 +112,8 @@ class WavesState(State):
         if self.evidence is None or not self.evidence.parts:
             return changed(self.opened(1 - LOOK), over=True)
         assert self.view is not None
-        everything = Rows.joined([self.view.belief.rows, *self.evidence.rows], dimensions(self.problem))
+        sealed = self.evidence.rows(self.problem, self.history)
+        everything = Rows.joined([self.view.belief.rows, *sealed], dimensions(self.problem))
         belief, (first, *others) = belief_of(self.problem, everything), self.outlook.shortlist(LISTED).tolist()
         choice = max([first, *others], key=lambda action: float(belief.mean[action]))
         end = None if choice == first else self.opened(1 - LOOK, choice, 0.5 / len(others))
@@ -211,8 +212,12 @@ class Waves(Configured):
 
     def _belief(self, problem: Problem, state: WavesState) -> Belief:
         """Pool all plan parts."""
-        pilot = split_pilot(problem, self.seed)[0] if state.pilot else None
-        return belief_of(problem, all_rows(problem, state.history, pilot))
+        shown = shown_in(problem, state.history)
+        return belief_of(shown, all_rows(shown, state.history, self._pilot(problem, state, shown)))
+
+    def _pilot(self, problem: Problem, state: WavesState, shown: Problem) -> Rows | None:
+        """Return the plan part of the pilot, unless it contradicts the waves."""
+        return revised(split_pilot(problem, self.seed)[0], problem, shown) if state.pilot else None
 
     def _decide(self, state: WavesState, belief: Belief) -> WavesState:
         """Recommend the pooled best."""
@@ -234,7 +239,7 @@ class Waves(Configured):
                 return End(f"what is assumed leaves nothing beyond the tolerance of {self.tolerance:g}")
             if _certifying(state) == CERTIFYING:
                 return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
-        state = state.unsealed
+        state, problem = state.unsealed, state.problem  # in which people vary as they have shown
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
         planner = Planner(problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left)
@@ -293,7 +298,8 @@ class Waves(Configured):
         """Split the wave's answers, pool one part with the others, and say what the sealed parts prove."""
         feedback.check(plan)
         assert isinstance(state, WavesState)
-        answered, part = split_wave(problem, plan, feedback, self.seed)
+        shown = shown_in(problem, [*state.history, Answered(plan, feedback)])
+        answered, part = split_wave(shown, plan, feedback, self.seed)
         after = changed(state.record(*answered), parts=(*state.parts, *([part] if part else [])))
         belief = self._belief(problem, after)
         best = int(np.argmax(belief.mean))
@@ -304,8 +310,7 @@ class Waves(Configured):
             width = evidence.widths(np.arange(problem.size), best, self.delta)
             return float((belief.mean - belief.mean[best] + width).max())
 
-        pilot = split_pilot(problem, self.seed)[0] if after.pilot else None
-        fit = model_check(problem, pilot, after.history, after.model, expected)
+        fit = model_check(shown, self._pilot(problem, after, shown), after.history, after.model, expected)
         if fit.model != after.model:  # what was clipped was clipped to what the old one allows
             kept = tuple(part for part in after.parts if part.clipping is None)
             after = changed(after, model=fit.model, norm_bound=fit.model.norm_bound, parts=kept)
@@ -332,8 +337,10 @@ class Waves(Configured):
         """Return everything that is sealed; not the pilot, if all of it was used to plan some wave."""
         sealed = state.pilot and all(plan.sealed for plan, _ in state.history)
         pilot = split_pilot(problem, self.seed)[1] if sealed else None
-        parts = state.parts if pilot is None else (pilot, *state.parts)
-        return Evidence(problem, parts, state.model, self.population)
+        if pilot is None:
+            return Evidence(problem, state.parts, state.model, self.population)
+        pilot = revised(pilot, problem, shown_in(problem, state.history))
+        return Evidence(problem, (pilot, *state.parts), state.model, self.population)
 
     def _price(self, problem: Problem) -> float:
         usual = PRICE * problem.bias_std * float(np.sqrt(problem.largest_variance))

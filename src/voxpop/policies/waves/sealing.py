@@ -19,13 +19,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
+from typing import TypeVar
 
 import numpy as np
 from scipy.linalg import block_diag
 from scipy.special import ndtri, stdtrit
 
 from voxpop.errors import Array
-from voxpop.gp.belief import Rows, pilot_rows, prior_means, rows_of, seen_noise
+from voxpop.gp.belief import Rows, own_noise, pilot_rows, prior_means, rows_of, total_noise
 from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
 from voxpop.gp.widths import AffineEstimator
 from voxpop.model.decisions import Decisions
@@ -34,7 +35,8 @@ from voxpop.model.problem import Indices, Problem, reward_range_of
 from voxpop.model.waves import Answered, Feedback, Plan, Weighting
 
 SEALED = 0.25  # the share of what people say that is set aside
-PILOT_SEALED = 0.5  # of the pilot: it covers what no wave asks about
+PILOT_SEALED = 0.75  # of the pilot: it covers what no wave asks about
+DRAWN = 0.1  # the share of a level that covers the draw of a finite population
 COARSE = 2.0**16  # steps of the grid of answers: processors differ by less, and draw the same w
 
 
@@ -53,8 +55,12 @@ class Part:
     arms: Indices  # of `wider(problem)`
     residual: Array
     noise: Array
-    clipping: Array | None
-    freedom: float  # degrees of freedom of the noise; infinite where the model says it
+    clipping: Array | None = None
+    freedom: float = math.inf  # degrees of freedom of the noise; infinite where the model says it
+    wave: int = 0  # 0: the pilot
+
+
+Pilot = TypeVar("Pilot", Rows, Part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +98,18 @@ def split_wave(problem: Problem, plan: Plan, feedback: Feedback, seed: int) -> t
     """Split the answers of a wave; the first part is what planning and privacy may know of it."""
     if not plan.sealed:  # a wave of a study that was begun before anything was sealed
         return Answered(plan, feedback), None
-    rows = replace(rows_of(problem, plan, feedback), noise=seen_noise(problem, plan, feedback))
-    planned, sealed = halves(rows, plan.sealed, words(problem, seed, plan.wave, [feedback.mean]))
+    planned, sealed = halves(
+        rows_of(problem, plan, feedback, own=True), plan.sealed, words(problem, seed, plan.wave, [feedback.mean])
+    )
     kept = 1 - plan.sealed
     thinned = replace(
         feedback,
         mean=problem.means[plan.arms] + planned.residual,
-        noise=planned.noise - problem.answer_noise(plan.arms, plan.pulls, kept * feedback.effective),
-        scatter=None,
+        noise=None if feedback.noise is None else feedback.noise / kept,
         weighting=Weighting(kept * feedback.effective, feedback.freedom),
     )
-    freedom = math.inf if feedback.scatter is None else feedback.freedom
-    return Answered(plan, thinned), Part(plan.arms, sealed.residual, sealed.noise, feedback.clipping, freedom)
+    seen = feedback.clipping, own_noise(problem, plan, feedback)[1]
+    return Answered(plan, thinned), Part(plan.arms, sealed.residual, sealed.noise, *seen, plan.wave)
 
 
 @lru_cache(maxsize=64)
@@ -114,7 +120,14 @@ def split_pilot(problem: Problem, seed: int) -> tuple[Rows, Part | None]:
         return rows, None
     drawn = words(problem, seed, 0, (group.mean for group in problem.pilot))
     planned, sealed = halves(rows, PILOT_SEALED, drawn)
-    return planned, Part(_places(problem), sealed.residual, sealed.noise, None, math.inf)
+    return planned, Part(_places(problem), sealed.residual, sealed.noise)
+
+
+def revised(pilot: Pilot, problem: Problem, shown: Problem) -> Pilot:
+    """Return the pilot's part with larger noise where the waves show that its people vary more than they had shown."""
+    points = pilot_rows(problem).points
+    more = np.maximum(shown.spread_at(points) / problem.spread_at(points), 1.0)
+    return replace(pilot, noise=pilot.noise * np.outer(more, more))
 
 
 @lru_cache(maxsize=64)
@@ -187,11 +200,15 @@ class Evidence:
         variance, shared = problem.prior_variance, problem.covariance(at, np.array([best]))[:, 0]
         return np.asarray(self.model.norm_bound * np.sqrt(np.maximum(variance[at] + variance[best] - 2 * shared, 0.0)))
 
-    @property
-    def rows(self) -> list[Rows]:
-        """The sealed averages, to be pooled with the others."""
+    def rows(self, shown: Problem, history: Iterable[Answered]) -> list[Rows]:
+        """Return the sealed averages, to be pooled with the others and with the noise to expect, as these are."""
         points = wider(self.problem).decisions.points
-        return [Rows(points[part.arms], part.residual, part.noise) for part in self.parts]
+        noises = {
+            plan.wave: (1 - plan.sealed) / plan.sealed * total_noise(shown, plan, feedback)
+            for plan, feedback in history
+            if plan.sealed
+        }
+        return [Rows(points[part.arms], part.residual, noises.get(part.wave, part.noise)) for part in self.parts]
 
     @property
     def _residual(self) -> Array:
@@ -201,13 +218,14 @@ class Evidence:
         """Return the estimator of one of several statements that hold together, and the norm bound to use it with.
 
         The mean of a finite population differs from f by a draw of GP(0, v^2 k / P), and its own best action depends
-        on that draw: half of the level bounds the draw for all actions together. Given the population, the errors of
-        its samples are independent of it.
+        on that draw: a tenth of the level bounds the draw for all actions together. Given the population, the errors
+        of its samples are independent of it.
         """
         bound, n = self.model.norm_bound, self.problem.size
         if self.population is not None:
-            level /= 2
-            bound += factor(level / n) * self.problem.bias_std / math.sqrt(self.population)
+            most = 1.0 if self.problem.spread is None else float(self.problem.spread.max())
+            bound += factor(DRAWN * level / n) * most * self.problem.bias_std / math.sqrt(self.population)
+            level *= 1 - DRAWN
         level /= statements
         arms = np.concatenate([part.arms for part in self.parts])
         noise = block_diag(*(inflation(level, part.freedom) * part.noise for part in self.parts))

@@ -1,4 +1,4 @@
-"""Squares beside the sums: the scatter of single answers, exact in any grouping and for any size."""
+"""Products beside the sums: the scatter of single answers, exact in any grouping and for any size."""
 
 from fractions import Fraction
 
@@ -33,21 +33,21 @@ def test_squares_do_not_depend_on_order_or_grouping(answers: list[tuple[float, f
     cut = data.draw(st.integers(1, len(answers) - 1))
     parts = Tally.of(shuffled[:cut], STEP) + Tally.of(shuffled[cut:], STEP)
     whole = Tally.of(answers, STEP)
-    assert parts.squares == whole.squares
+    assert parts.products == whole.products
     assert scatter(parts).tolist() == scatter(whole).tolist()
 
 
 @pytest.mark.parametrize("people", [2, 3, 50, 5000])
-def test_the_scatter_is_the_sample_variance(people: int) -> None:
+def test_the_scatter_is_the_sample_covariance(people: int) -> None:
     answers = np.random.default_rng(people).normal(size=(people, 3)) * [0.1, 1.0, 30.0] + [5.0, 0.0, -100.0]
-    assert scatter(Tally.of(answers, STEP)) == pytest.approx(answers.var(axis=0, ddof=1), rel=1e-8)
+    assert scatter(Tally.of(answers, STEP)) == pytest.approx(np.cov(answers.T), rel=1e-8, abs=1e-9)
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 999])
 def test_chunks_give_the_scatter_of_all_answers(size: int) -> None:
     answers = np.random.default_rng(0).normal(size=(1000, 2)) * [1.0, 40.0]
     assert in_chunks(answers, size) == Tally.of(answers, STEP)
-    assert scatter(in_chunks(answers, size)) == pytest.approx(answers.var(axis=0, ddof=1), rel=1e-8)
+    assert scatter(in_chunks(answers, size)) == pytest.approx(np.cov(answers.T), rel=1e-8, abs=1e-9)
 
 
 @pytest.mark.parametrize("people", [2, 64, 3000])
@@ -57,33 +57,35 @@ def test_squares_of_answers_of_any_size_are_exact(bits: int, people: int) -> Non
     grid = np.rint(np.random.default_rng(bits).uniform(-1.0, 1.0, size=(people, 2)) * 2.0**bits)
     grid[:, 1] = np.copysign(2.0**bits, grid[:, 1])
     tally = Tally.of(grid * STEP, STEP)
-    exact = [sum(int(value) ** 2 for value in column) for column in grid.T.tolist()]
-    assert tally.squares == tuple(exact)
-    for found, square, total in zip(scatter(tally).tolist(), exact, tally.total, strict=True):
-        variance = Fraction(people * square - total * total, people * (people - 1)) * Fraction(STEP) ** 2
-        assert found == pytest.approx(float(variance), rel=1e-12, abs=0)
+    columns = [[int(value) for value in column] for column in grid.T.tolist()]
+    exact = [sum(a * b for a, b in zip(one, other, strict=True)) for one in columns for other in columns]
+    assert tally.products == tuple(exact)
+    totals = [one * other for one in tally.total for other in tally.total]
+    for found, product, total in zip(scatter(tally).ravel().tolist(), exact, totals, strict=True):
+        covariance = Fraction(people * product - total, people * (people - 1)) * Fraction(STEP) ** 2
+        assert found == pytest.approx(float(covariance), rel=1e-12, abs=0)
 
 
 def test_a_small_scatter_around_a_large_average_is_not_lost_to_rounding() -> None:
     answers = 1e6 + 1e-3 * np.random.default_rng(0).normal(size=(500, 1))
-    assert scatter(Tally.of(answers, STEP)) == pytest.approx((answers - 1e6).var(axis=0, ddof=1), rel=1e-6)
+    assert scatter(Tally.of(answers, STEP))[0] == pytest.approx((answers - 1e6).var(axis=0, ddof=1), rel=1e-6)
 
 
 def test_equal_answers_do_not_scatter() -> None:
-    assert scatter(Tally.of([[0.3, -7.0]] * 9, STEP)).tolist() == [0.0, 0.0]
+    assert scatter(Tally.of([[0.3, -7.0]] * 9, STEP)).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 def test_one_person_does_not_scatter_and_two_groups_of_one_do() -> None:
     one, other = Tally.of([[1.0, 2.0]], STEP), Tally.of([[3.0, 2.0]], STEP)
     assert one.feedback().scatter is None
-    assert scatter(one + other).tolist() == [2.0, 0.0]
+    assert scatter(one + other).tolist() == [[2.0, 0.0], [0.0, 0.0]]
 
 
 def test_sums_whose_parts_were_not_seen_have_no_scatter() -> None:
     seen, unseen = Tally.of([[1.0], [2.0]], STEP), Tally.of_steps(np.array([[5.0], [9.0]]), STEP)
-    assert unseen.squares is None
+    assert unseen.products is None
     for mixed in (seen + unseen, unseen + seen, unseen + unseen):
-        assert mixed.squares is None
+        assert mixed.products is None
         assert mixed.feedback().scatter is None
     assert (seen + unseen).count == 4
 
