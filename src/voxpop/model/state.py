@@ -129,6 +129,10 @@ class State:
         """Return the state at the end of the study, where all that is left of the chance of error may be spent."""
         return self
 
+    def otherwise(self) -> Self:
+        """Return the state of a study whose owner does not just go on, but takes a wave back or changes the horizon."""
+        return self
+
     def most_lost(self, action: int) -> float:
         """Return the most by which any action can be better than this one, by the bounds and the leads."""
         others = self.active[self.active != action]

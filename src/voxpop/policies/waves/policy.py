@@ -36,6 +36,7 @@ MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
 RESERVE = 0.7  # standard errors by which answers may turn out worse than expected; more after each failure
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
+ASIDE = LOOK / 2  # of what is left of delta before a wave, for all that may be done otherwise than to ask it and go on
 LISTED = 4  # decisions among which sealed answers may choose, at most
 PRICE = 0.0087  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
 
@@ -127,13 +128,25 @@ class WavesState(State):
             )
         return changed(end.seen(belief, choice), final=View(belief, choice, self.view.seed), over=True)
 
-    def opened(self, share: float, choice: int | None = None, part: float = 1.0) -> Self:
-        """Say what all sealed parts prove, for a share of what is left of delta.
+    def otherwise(self) -> Self:
+        """Return the state with what is left for taking a wave back or changing the horizon, if something was said."""
+        return self if self.spent == 0 else self.left(1 / 4 if self.over or self.settled else ASIDE / 5)
+
+    def closed_early(self, people: int) -> Self:
+        """Return the state with what is left for one of the numbers below `people` with which a wave may close."""
+        return self.left(ASIDE / 2 / (people - 1))
+
+    def left(self, share: float) -> Self:
+        """Return the state with a share of what is left of delta; the rest counts as spent."""
+        return changed(self, spent=self.delta - share * (self.delta - self.spent))
+
+    def opened(self, share: float, choice: int | None = None, part: float = 1.0, aside: float = 0.0) -> Self:
+        """Say what all sealed parts prove, for a share of what is left of delta, of which some may be set aside.
 
         It is about the decision, or about one of several choices, each of which has its part of the level.
         """
-        level, choice = share * (self.delta - self.spent), self.best if choice is None else choice
-        hidden = changed(self.unsealed, spent=self.spent + level)
+        level, choice = (share - aside) * (self.delta - self.spent), self.best if choice is None else choice
+        hidden = self.unsealed.left(1 - share)
         if self.evidence is None or not self.evidence.parts or level <= 0:
             return hidden
         said = self.evidence.state(choice, part * level)
@@ -252,7 +265,7 @@ class Waves(Configured):
         """Plan a wave that aims at the tolerance, or say why there is none."""
         assert self.tolerance is not None
         evidence = state.evidence or Evidence(problem, (), state.model, self.population)
-        z = factor(self._share(state, True) * (self.delta - state.spent)) + RESERVE * (1 + _certifying(state))
+        z = factor((self._share(state, True) - ASIDE) * (self.delta - state.spent)) + RESERVE * (1 + _certifying(state))
         certifier = Certifier(
             problem, state, channel, state.centre, evidence, float(ndtr(-z)), self._price(problem), limits, fewest
         )
@@ -314,7 +327,9 @@ class Waves(Configured):
             belief = self._belief(problem, after)
         evidence = self._evidence(problem, after) if fit.consistent else None
         after = self._decide(changed(after, evidence=evidence, over=False), belief)
-        after = after.opened(self._share(state, plan.aims_at_certificate))
+        if feedback.count < plan.people:  # the answers so far may have chosen the moment
+            after = after.closed_early(plan.people)
+        after = after.opened(self._share(state, plan.aims_at_certificate), aside=ASIDE)
         reached = self.tolerance is not None and after.certificate <= self.tolerance
         after = changed(after, settled=reached or len(after.active) == 1)
         info = Info(
