@@ -38,6 +38,10 @@ RESERVE = 0.7  # standard errors by which answers may turn out worse than expect
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
 ASIDE = LOOK / 2  # of what is left of delta before a wave, for all that may be done otherwise than to ask it and go on
 LISTED = 4  # decisions among which sealed answers may choose, at most
+BEFORE_SEALS = (
+    "was planned by an earlier version of voxpop, whose certificates have used up the chance of error: nothing more is "
+    "certified; begin a new study with other people"
+)
 PRICE = 0.0087  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
 
 
@@ -243,6 +247,8 @@ class Waves(Configured):
         if self.tolerance is not None:
             if state.certificate <= self.tolerance:
                 return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
+            if state.spent >= self.delta:
+                return End("nothing is left of the chance of error, so that no tolerance can be certified")
             if Evidence(problem, (), state.model).assumed(state.best) <= self.tolerance:
                 return End(f"what is assumed leaves nothing beyond the tolerance of {self.tolerance:g}")
             if _certifying(state) == CERTIFYING:
@@ -327,11 +333,14 @@ class Waves(Configured):
             belief = self._belief(problem, after)
         evidence = self._evidence(problem, after) if fit.consistent else None
         after = self._decide(changed(after, evidence=evidence, over=False), belief)
-        if feedback.count < plan.people:  # the answers so far may have chosen the moment
+        if not plan.sealed:
+            after = after.left(0)
+        elif feedback.count < plan.people:  # the answers so far may have chosen the moment
             after = after.closed_early(plan.people)
         after = after.opened(self._share(state, plan.aims_at_certificate), aside=ASIDE)
         reached = self.tolerance is not None and after.certificate <= self.tolerance
         after = changed(after, settled=reached or len(after.active) == 1)
+        unsealed = [] if plan.sealed else [f"wave {plan.wave} {BEFORE_SEALS}"]
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
@@ -339,7 +348,7 @@ class Waves(Configured):
             information_gain=information_gain(problem, plan.arms, plan.pulls),
             norm_bound=after.norm_bound,
             refuted=after.norm_bound > state.norm_bound,
-            warning="; ".join(filter(None, [people_check(problem, plan, feedback), fit.warning])),
+            warning="; ".join(filter(None, [people_check(problem, plan, feedback), fit.warning, *unsealed])),
         )
         return after, info
 
