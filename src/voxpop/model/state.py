@@ -129,6 +129,15 @@ class State:
         """Return the state at the end of the study, where all that is left of the chance of error may be spent."""
         return self
 
+    @property
+    def error_factor(self) -> float | None:
+        """How many standard errors the last certificate will count with; None if the policy does not know."""
+        return None
+
+    def closed_early(self, people: int) -> Self:
+        """Return the state of a study whose owner closes a wave before its `people` have answered."""
+        return self
+
     def otherwise(self) -> Self:
         """Return the state of a study whose owner does not just go on, but takes a wave back or changes the horizon."""
         return self

@@ -88,6 +88,11 @@ class WavesState(State):
         return self.outlook.expected_loss if self.final is None else self.final.outlook.expected_loss
 
     @property
+    def error_factor(self) -> float:
+        """How many standard errors the last certificate will count with."""
+        return factor((1 - LOOK) * max(self.delta - self.spent, 0.0))
+
+    @property
     def problem(self) -> Problem:
         """The problem, as far as it is known."""
         assert self.view is not None
