@@ -39,7 +39,7 @@ class State:
     history: History = ()  # needed again when the norm bound is refuted
     decision: int | None = None  # the action to use now; None: the leader
     certified: float | None = None  # with the bounds' confidence, no action is better than the decision by more
-    spent: float = 0.0  # of the chance of error, by everything that was certified so far
+    spent: float = 0.0  # of the chance of error, by all that was certified so far, or set aside
 
     @classmethod
     def prior(cls, problem: Problem, norm_bound: float) -> Self:
