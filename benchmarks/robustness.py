@@ -290,6 +290,18 @@ def ties(size: int, seed: int) -> Scenario:
     return Scenario("ties", problem, GPPeople(problem, f), f)
 
 
+def calibrated_ties(f: Array, other: bool, seed: int) -> Scenario:
+    """Few actions of which two are best, with every constant from a pilot of 30; or another pilot is learned from."""
+    points = np.linspace(0, 1, len(f))
+    truth = Problem(points, Matern(0.1, nu=0.5), 0.3, 0.3, norm_bound=2.0, horizon=5000)
+    people, rng, arms = GPPeople(truth, f), np.random.default_rng([seed, 77]), np.arange(len(f))
+    plan = Plan(0, arms, np.full(len(f), 5), 30)
+    pilots = [Pilot.of_matrix(truth.decisions, people.observe(plan, 30, rng), 5) for _ in range(2)]
+    first, second = (calibrate(pilot, kernel="matern-1/2") for pilot in pilots)
+    problem = first.problem(truth.decisions, truth.horizon)
+    return Scenario("calibrated ties", replace(problem, pilot=second.evidence) if other else problem, people, f)
+
+
 def odd(kind: str, seed: int) -> Scenario:
     """People who are not Gaussian, with every constant from a pilot of 60 who tried 10 actions, 5 rounds each."""
     given = line(seed)
@@ -334,6 +346,9 @@ def cases() -> Iterator[Case]:
     for size in (3, 8):
         yield f"sharp: two of {size} tie", partial(ties, size), usual
         yield f"sharp: two of {size} tie, three waves", partial(ties, size), lambda *_: Waves(most_waves=3)
+    for other in (False, True):
+        tie, name = np.array([0.5, 0.0, 0.0, 0.5]), f"calibrated: two of 4 tie{', another pilot' if other else ''}"
+        yield name, partial(calibrated_ties, tie, other), lambda *_: Waves(most_waves=1)
     yield "valid: buy or not", buying, usual
     for kind in ODD:
         yield f"pilot: {kind}", partial(odd, kind), usual

@@ -112,6 +112,16 @@ def test_undo_opens_the_last_wave_again_until_the_next_question(main: Main) -> N
     assert "until the next question is asked" in done.err
 
 
+def test_undo_says_what_it_costs_later_certificates(main: Main, tmp_path: Path) -> None:
+    study_file(tmp_path / "waves.toml", STUDY.replace('name = "dpbe"\nalpha = 0.6', 'name = "waves"'))
+    main("tell", "waves.toml", answers(asked(main, "waves.toml")))
+    said = main("undo", "waves.toml").out
+    assert said == (
+        "wave 1 is open again; what it certified was seen, so that certificates count errors 2.2 times from then on\n"
+    )
+    assert Study.load("waves.json").state.spent > 0.049  # the journal of an open study remembers it, too
+
+
 def test_undo_of_a_private_study_says_that_its_people_have_taken_part(main: Main) -> None:
     question = asked(main, "private.toml")
     main("tell", "private.toml", answers(question))

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from tests.service.test_one_wave import AgentNoise
-from tests.service.world import STUDY, World, definition, enrol, own_shuffler, private, world
+from tests.service.world import SECRET, STUDY, World, definition, enrol, own_shuffler, private, take_step, world
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Private
 from voxpop.service.demo.crowd import disagreements
 from voxpop.service.refusals import Refusal
+from voxpop.service.stores.migrate import open_store
+from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.status import Status
+from voxpop.service.study.status import Status, best_decision
 
 
 def waves(**settings: Any) -> Policy:
@@ -44,6 +46,27 @@ def test_the_waves_of_the_service_are_the_simulators(tmp_path: Path, model: str)
         assert len(found.closed) >= 2
         it.reports[2][0][0] += 3.0
         assert disagreements(it.coordinator.log(STUDY), it.reports) != []
+
+
+@pytest.mark.parametrize("model", ["none", "central"])
+def test_two_coordinators_spend_a_level_once_and_say_the_same(tmp_path: Path, model: str) -> None:
+    address = str(tmp_path / "c.db")
+    with world(address, of_model(model), 150) as it:
+        other, spent = Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock), [0.0]
+        while it.status.stage != "finished":
+            for act in (it.play_all, it.answer_all):
+                act()
+                while take_step(other, STUDY) | take_step(it.coordinator, STUDY):
+                    pass
+            one, same = it.coordinator.snapshots.current(STUDY), other.snapshots.current(STUDY)
+            assert (one.state.spent, best_decision(one)) == (same.state.spent, best_decision(same))
+            if one.state.spent != spent[-1]:
+                spent.append(one.state.spent)
+        closed = len(other.snapshots.current(STUDY).closed)
+        assert len(spent) - 1 in (closed, closed + 1)  # after each wave, and at the end
+        assert spent == sorted(spent)
+        assert spent[-1] <= waves().settings()["delta"]
+        other.database.close()
 
 
 def test_a_service_that_draws_its_own_noise_agrees_as_far_as_noise_allows(tmp_path: Path) -> None:

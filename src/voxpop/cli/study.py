@@ -24,10 +24,12 @@ from voxpop.journal.file import MARK
 from voxpop.journal.journal import Course
 from voxpop.journal.question import Question
 from voxpop.journal.tables import TABLES, Row, best_rows, headline, wave_rows
+from voxpop.model.waves import changed
 from voxpop.report.summary import certified, describe, expectation, number
 from voxpop.report.tables import WRITERS, exported, summary
 from voxpop.report.view import confidence
 from voxpop.service.study.definition import NAME
+from voxpop.study.answers import dearer
 from voxpop.study.study import Study
 
 SAVED = ".json"  # the ending of a saved study
@@ -153,8 +155,12 @@ def undo(study: StudyPath) -> None:
     In a private study their release stays charged: it has been seen, and its people cannot be asked again.
     """
     opened = _open(study)
+    waves = opened.closed
     opened.take_back()
-    said = f"wave {len(opened.log) + 1} is open again"
+    cost = dearer(changed(opened.state, spent=waves[-1].spent), opened.state)
+    said = f"wave {len(opened.log) + 1} is open again" + (
+        f"; what it certified was seen, so that {cost}" if cost else ""
+    )
     if opened.private:
         people = opened.ledger.entries[-1].people
         said += f"; its release stays charged, so that its {people:,} people have taken part: ask others"

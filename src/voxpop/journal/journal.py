@@ -191,7 +191,8 @@ class Course(Defined):
                 last = self.closed[-1]
                 kept = replace(before, wave=Wave(last.plan, last.release), entries=self.entries)
                 kept = replace(kept, ended=None, early=False, events=course.events)
-                return replace(kept, state=changed(kept.state, spent=self.concluded.state.spent))  # it was seen
+                spent = self.concluded.state.otherwise().spent  # what was said stays said
+                return replace(kept, state=changed(kept.state, spent=spent))
             case Amended(horizon, pilot):
                 problem = self.problem
                 problem = replace(problem, horizon=horizon or problem.horizon, pilot=(*problem.pilot, *pilot))
@@ -199,7 +200,9 @@ class Course(Defined):
                 if pilot:
                     begun = self.begin(definition)
                     return replace(course, definition=definition, ended=None, state=begun.state, known=begun.known)
-                return replace(self.concluded, definition=definition, ended=None, early=False, events=course.events)
+                now = self.concluded
+                amended = replace(now, definition=definition, ended=None, early=False, events=course.events)
+                return replace(amended, state=now.state.otherwise())
             case Finished(reason, early):
                 return replace(course, wave=None, ended=reason, early=early).concluded
 

@@ -39,7 +39,7 @@ class State:
     history: History = ()  # needed again when the norm bound is refuted
     decision: int | None = None  # the action to use now; None: the leader
     certified: float | None = None  # with the bounds' confidence, no action is better than the decision by more
-    spent: float = 0.0  # of the chance of error, by everything that was certified so far
+    spent: float = 0.0  # of the chance of error, by all that was certified so far, or set aside
 
     @classmethod
     def prior(cls, problem: Problem, norm_bound: float) -> Self:
@@ -127,6 +127,19 @@ class State:
 
     def concluded(self) -> Self:
         """Return the state at the end of the study, where all that is left of the chance of error may be spent."""
+        return self
+
+    @property
+    def error_factor(self) -> float | None:
+        """How many standard errors the last certificate will count with; None if the policy does not know."""
+        return None
+
+    def closed_early(self, people: int) -> Self:
+        """Return the state of a study whose owner closes a wave before its `people` have answered."""
+        return self
+
+    def otherwise(self) -> Self:
+        """Return the state of a study whose owner does not just go on, but takes a wave back or changes the horizon."""
         return self
 
     def most_lost(self, action: int) -> float:

@@ -24,6 +24,7 @@ from voxpop.journal.journal import Released
 from voxpop.journal.wave import Wave, entry_of, release_wave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Problem
+from voxpop.model.state import State
 from voxpop.model.strata import Sample, Strata
 from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale
 from voxpop.privacy import Ledger, Secure
@@ -201,13 +202,24 @@ def _rows(problem: Problem, plan: Plan, people: Mapping[str, Mapping[int, Any]],
     return [[answers.get(arm, math.nan) for arm in arms] for answers in people.values()]
 
 
-def too_few(plan: Plan, count: int, ratio: float) -> str:
+def too_few(plan: Plan, count: int, ratio: float, state: State) -> str:
     """Say what it costs to close a wave with fewer people than were asked."""
+    cost = dearer(state, state.closed_early(plan.people))
     return (
         f"wave {plan.wave} asked {plan.people:,} people and {count:,} answered, so that the errors of its averages "
         f"would be about {ratio:.1f} times as large as planned; wait for the others, or close the wave with these: "
-        "--partial (partial=True)"
+        f"--partial (partial=True){f', and as the answers may have chosen the moment, {cost}' if cost else ''}"
     )
+
+
+def dearer(before: State, after: State) -> str:
+    """Say what it costs later certificates that the owner may have acted upon what was seen; empty if nothing."""
+    then, now = after.error_factor, before.error_factor
+    if then is None or now is None or then == now:
+        return ""
+    if math.isinf(then):
+        return "nothing more is certified from then on"
+    return f"certificates count errors {then / now:.1f} times from then on"
 
 
 def released(wave: Wave, told: Answers | Feedback, ledger: Ledger, private: bool) -> Released:

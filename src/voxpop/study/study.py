@@ -343,9 +343,10 @@ class Study(BaseStudy):
         In a study with strata, records have the key "stratum" as well and tables a column of that name, or there is
         one of these for each stratum: {"young": ..., "old": ...}. Each stratum then counts with its share.
 
-        This closes the wave, so fewer people than were asked are refused unless `partial` is True. In a private
-        study no answer is refused for its value: NaN, and what a record leaves out, counts as the centre of the ball
-        that answers are clipped to.
+        This closes the wave, so fewer people than were asked are refused unless `partial` is True; certificates are
+        larger from then on, as who has seen the answers may have chosen the moment. In a private study no answer is
+        refused for its value: NaN, and what a record leaves out, counts as the centre of the ball that answers are
+        clipped to.
         """
         pending = self._course.wave
         if pending is None:
@@ -360,7 +361,7 @@ class Study(BaseStudy):
         told = answers.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
         if told.count < pending.plan.people and not partial:
             ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
-            raise InputError(answers.too_few(pending.plan, told.count, ratio))
+            raise InputError(answers.too_few(pending.plan, told.count, ratio, self.state))
         self._add(answers.released(pending, answers.turned(told, self.direction), self.ledger, self.private))
         if self.on_wave is not None:
             self.on_wave(self)
@@ -394,7 +395,8 @@ class Study(BaseStudy):
     def take_back(self) -> None:
         """Open the last wave again, as it was asked; only until the next `ask`.
 
-        In a private study its release stays charged: it has been seen, and its people have taken part.
+        What was certified with its answers has been seen, so that certificates are larger from then on. In a private
+        study its release stays charged, too, and its people have taken part.
         """
         if self._course.wave is not None or not self.closed:
             raise InputError(
@@ -412,7 +414,8 @@ class Study(BaseStudy):
         """Go on for another number of rounds; an open question stays as it was asked.
 
         The rounds only matter to what is planned from now on. What the study has stated keeps its levels, and `beta`
-        stays what it was, so that nothing certified depends on the change.
+        stays what it was, so that nothing certified depends on the change. Once something was certified, later
+        certificates are larger.
         """
         played = self.state.rounds + (0 if self._course.wave is None else self._course.wave.plan.length)
         self._add(Amended(require_integer("horizon", horizon, least=max(played, 1))))

@@ -12,7 +12,7 @@ from tests.helpers_waves import everyone, played, truth
 from voxpop.errors import Array
 from voxpop.gp.belief import Rows, all_rows, own_noise, pilot_rows
 from voxpop.model.problem import TRUST, Indices, Problem
-from voxpop.model.waves import Feedback, Plan, Tally, changed
+from voxpop.model.waves import End, Feedback, Plan, Tally, changed
 from voxpop.policies.waves.policy import LISTED, LOOK, Waves, WavesState
 from voxpop.policies.waves.sealing import (
     PILOT_SEALED,
@@ -278,11 +278,15 @@ def test_waves_of_a_study_from_before_there_were_seals_are_planned_with_and_prov
     problem = random_problem(6, horizon=2000, pilot=[evidence(bare.decisions.points, np.full(12, 5), 50, f)])
     policy = Waves()
     old = wave(sealed=0.0)
-    state, _ = policy.advance(problem, policy.init(problem), old, everyone(problem, f, 0)(old))
+    state, info = policy.advance(problem, policy.init(problem), old, everyone(problem, f, 0)(old))
+    assert "wave 1 was planned by an earlier version of voxpop" in info.warning
     assert state.history[0].feedback.count == 30
     assert math.isinf(state.concluded().certificate)
     plan = replace(wave(), wave=2)
     later, _ = policy.advance(problem, state, plan, everyone(problem, f, 0)(plan))
+    assert (later.concluded().spent, later.concluded().certificate) == (policy.delta, math.inf)
+    certain = Waves(tolerance=0.1).plan(problem, later)
+    assert certain == End("nothing is left of the chance of error, so that no tolerance can be certified")
     assert len(own(later).parts) == 1
     assert own(later).evidence.parts == own(later).parts  # the pilot has planned the old wave, too
 

@@ -36,7 +36,12 @@ MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
 RESERVE = 0.7  # standard errors by which answers may turn out worse than expected; more after each failure
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
+ASIDE = LOOK / 2  # of what is left of delta before a wave, for all that may be done otherwise than to ask it and go on
 LISTED = 4  # decisions among which sealed answers may choose, at most
+BEFORE_SEALS = (
+    "was planned by an earlier version of voxpop, whose certificates have used up the chance of error: nothing more is "
+    "certified; begin a new study with other people"
+)
 PRICE = 0.0087  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
 
 
@@ -81,6 +86,11 @@ class WavesState(State):
     def expected_loss(self) -> float | None:
         """What the model expects the decision to lose per round."""
         return self.outlook.expected_loss if self.final is None else self.final.outlook.expected_loss
+
+    @property
+    def error_factor(self) -> float:
+        """How many standard errors the last certificate will count with."""
+        return factor((1 - LOOK) * max(self.delta - self.spent, 0.0))
 
     @property
     def problem(self) -> Problem:
@@ -128,13 +138,25 @@ class WavesState(State):
             )
         return changed(end.seen(belief, choice), final=View(belief, choice, self.view.seed), over=True)
 
-    def opened(self, share: float, choice: int | None = None, part: float = 1.0) -> Self:
-        """Say what all sealed parts prove, for a share of what is left of delta.
+    def otherwise(self) -> Self:
+        """Return the state with what is left for taking a wave back or changing the horizon, if something was said."""
+        return self if self.spent == 0 else self.left(1 / 4 if self.over or self.settled else ASIDE / 5)
+
+    def closed_early(self, people: int) -> Self:
+        """Return the state with what is left for one of the numbers below `people` with which a wave may close."""
+        return self.left(ASIDE / 2 / (people - 1))
+
+    def left(self, share: float) -> Self:
+        """Return the state with a share of what is left of delta; the rest counts as spent."""
+        return changed(self, spent=self.delta - share * (self.delta - self.spent))
+
+    def opened(self, share: float, choice: int | None = None, part: float = 1.0, aside: float = 0.0) -> Self:
+        """Say what all sealed parts prove, for a share of what is left of delta, of which some may be set aside.
 
         It is about the decision, or about one of several choices, each of which has its part of the level.
         """
-        level, choice = share * (self.delta - self.spent), self.best if choice is None else choice
-        hidden = changed(self.unsealed, spent=self.spent + level)
+        level, choice = (share - aside) * (self.delta - self.spent), self.best if choice is None else choice
+        hidden = self.unsealed.left(1 - share)
         if self.evidence is None or not self.evidence.parts or level <= 0:
             return hidden
         said = self.evidence.state(choice, part * level)
@@ -235,6 +257,8 @@ class Waves(Configured):
         if self.tolerance is not None:
             if state.certificate <= self.tolerance:
                 return End(f"the decision is certified within the tolerance of {self.tolerance:g}")
+            if state.spent >= self.delta:
+                return End("nothing is left of the chance of error, so that no tolerance can be certified")
             if Evidence(problem, (), state.model).assumed(state.best) <= self.tolerance:
                 return End(f"what is assumed leaves nothing beyond the tolerance of {self.tolerance:g}")
             if _certifying(state) == CERTIFYING:
@@ -257,7 +281,7 @@ class Waves(Configured):
         """Plan a wave that aims at the tolerance, or say why there is none."""
         assert self.tolerance is not None
         evidence = state.evidence or Evidence(problem, (), state.model, self.population)
-        z = factor(self._share(state, True) * (self.delta - state.spent)) + RESERVE * (1 + _certifying(state))
+        z = factor((self._share(state, True) - ASIDE) * (self.delta - state.spent)) + RESERVE * (1 + _certifying(state))
         certifier = Certifier(
             problem, state, channel, state.centre, evidence, float(ndtr(-z)), self._price(problem), limits, fewest
         )
@@ -319,9 +343,14 @@ class Waves(Configured):
             belief = self._belief(problem, after)
         evidence = self._evidence(problem, after) if fit.consistent else None
         after = self._decide(changed(after, evidence=evidence, over=False), belief)
-        after = after.opened(self._share(state, plan.aims_at_certificate))
+        if not plan.sealed:
+            after = after.left(0)
+        elif feedback.count < plan.people:  # the answers so far may have chosen the moment
+            after = after.closed_early(plan.people)
+        after = after.opened(self._share(state, plan.aims_at_certificate), aside=ASIDE)
         reached = self.tolerance is not None and after.certificate <= self.tolerance
         after = changed(after, settled=reached or len(after.active) == 1)
+        unsealed = [] if plan.sealed else [f"wave {plan.wave} {BEFORE_SEALS}"]
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
@@ -329,7 +358,7 @@ class Waves(Configured):
             information_gain=information_gain(problem, plan.arms, plan.pulls),
             norm_bound=after.norm_bound,
             refuted=after.norm_bound > state.norm_bound,
-            warning="; ".join(filter(None, [people_check(problem, plan, feedback), fit.warning])),
+            warning="; ".join(filter(None, [people_check(problem, plan, feedback), fit.warning, *unsealed])),
         )
         return after, info
 
