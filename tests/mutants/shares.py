@@ -186,7 +186,7 @@ FAULTS = [
         "people of a void batch asked again",
         "People whose answers were in a total that was not released are asked once more.",
         "service/study/collecting.py",
-        "    turn.invitations.spend(turn.snapshot.definition.rules.participations)\n",
+        "    invited.spend(snapshot.definition.rules.participations)\n",
         "",
         (f"{LIES}::test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again",),
     ),

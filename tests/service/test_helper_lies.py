@@ -120,7 +120,7 @@ def test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again
         require_void(it, often)
         current = it.coordinator.snapshots.current(STUDY)
         with it.coordinator.database.read() as connection:
-            assert collecting.askable(connection, STUDY, current) == len(it.keys) - 12
+            assert collecting.askable(connection, current) == len(it.keys) - 12
         replace_all(it)
         assert before.isdisjoint(it.asked)
         require_counted(it)

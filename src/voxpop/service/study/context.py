@@ -1,4 +1,4 @@
-"""What all parts of a coordinator share, and what a step works with."""
+"""What all parts of a coordinator share."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from functools import partial
 from secrets import token_hex
 from typing import Any, Protocol
 
-import sqlalchemy as sa
-
-from voxpop.journal.wave import Wave
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import Keyring
 from voxpop.service.stores.database import Database
-from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.log import Snapshot, Snapshots
+from voxpop.service.study.log import Snapshots
 from voxpop.service.study.released import ReleaseRecord
 
 
@@ -79,34 +75,3 @@ class Context:
 
     def __post_init__(self) -> None:
         self.snapshots = Snapshots(self.database)
-
-    @property
-    def secret(self) -> bytes:
-        """The secret from which new tokens are made."""
-        return self.secrets.in_use
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A transaction that has locked a study's row, with the study's snapshot and current wave."""
-
-    context: Context
-    connection: sa.Connection
-    row: Any  # from the table `studies`
-    snapshot: Snapshot
-    wave: Wave
-
-    @property
-    def study(self) -> str:
-        """The study's name."""
-        return str(self.row.id)
-
-    @property
-    def invitations(self) -> Invitations:
-        """The invitations to the wave."""
-        return Invitations(self.connection, self.study, self.wave.plan.wave)
-
-    @property
-    def now(self) -> float:
-        """The time on the coordinator's clock."""
-        return self.context.clock()

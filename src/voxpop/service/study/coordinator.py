@@ -160,13 +160,12 @@ class Coordinator:
             if row.wave != wave or row.stage not in IN_PLAY:
                 raise Refusal(409, f"wave {wave} is not being played, wave {row.wave} is {row.stage}; ask again")
             snapshot = self.snapshots.current(study, connection)
-            assert snapshot.wave is not None
             if row.newest is None:
-                needed = snapshot.wave.plan.people
+                needed = snapshot.open_wave.plan.people
                 sentence = f"the rounds of wave {wave} begin when {needed} people who can be asked are registered"
                 raise Refusal(409, f"{sentence}; ask for the decision in force again")
             begun = row.newest if row.played else newest_person(connection)  # nobody has missed a round so far
-            counted = min(rounds, snapshot.wave.plan.asked - row.played)
+            counted = min(rounds, snapshot.open_wave.plan.asked - row.played)
             done = row.played + counted
             connection.execute(sa.insert(plays).values(study=study, key=key, wave=wave, rounds=rounds))
             log.update_study(connection, study, stage=Stage.PLAYING, played=done, newest=begun)

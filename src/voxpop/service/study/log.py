@@ -18,6 +18,7 @@ from voxpop.errors import InputError
 from voxpop.io.schema import encode, wave_for_devices
 from voxpop.journal import journal
 from voxpop.journal.journal import Course, Event, Released, decode_event, encode_event
+from voxpop.journal.wave import Wave
 from voxpop.service.refusals import no_study
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import events, studies
@@ -111,10 +112,10 @@ def row_of(connection: sa.Connection, study: str, lock: bool = False, alone: boo
     return row
 
 
-def lock_unmoved(connection: sa.Connection, study: str, seq: int) -> Any:
-    """Lock the row of a study that runs and whose log has not grown; return None otherwise."""
-    row = row_of(connection, study, lock=True)
-    return row if row.seq == seq and row.life == Life.RUNNING else None
+def lock_unmoved(connection: sa.Connection, snapshot: Snapshot) -> Any:
+    """Lock the row of a study that runs and whose log has not grown since; return None otherwise."""
+    row = row_of(connection, snapshot.study, lock=True)
+    return row if row.seq == snapshot.seq and row.life == Life.RUNNING else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +125,20 @@ class Snapshot(Course):
     definition: Definition
 
     @property
+    def study(self) -> str:
+        """The study's name."""
+        return self.definition.name
+
+    @property
     def seq(self) -> int:
         """The number of the last event; the definition has number 0."""
         return self.events
+
+    @property
+    def open_wave(self) -> Wave:
+        """The wave that is open, where one must be."""
+        assert self.wave is not None
+        return self.wave
 
     @property
     def best(self) -> int:
@@ -136,8 +148,8 @@ class Snapshot(Course):
     @cached_property
     def told(self) -> msgspec.Raw:
         """What devices are told about the open wave, as JSON."""
-        assert self.wave is not None
-        told = wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release), self.direction)
+        wave = self.open_wave
+        told = wave_for_devices(self.problem, wave.plan, encode(wave.release), self.direction)
         return msgspec.Raw(text_of(told))
 
     @cached_property
@@ -152,19 +164,17 @@ class Snapshot(Course):
         They follow from study and wave, so that every process computes the same, also after the secret of the tokens
         was replaced. They tell nothing of who is asked.
         """
-        assert self.wave is not None
-        strata, plan = self.definition.strata, self.wave.plan
+        strata, plan = self.definition.strata, self.open_wave.plan
         if strata is None:
             return {None: plan.people}
-        bits = hashlib.shake_256(f"{self.definition.name}, wave {plan.wave}".encode()).digest(8 * plan.people)
+        bits = hashlib.shake_256(f"{self.study}, wave {plan.wave}".encode()).digest(8 * plan.people)
         offsets = (np.frombuffer(bits, "<u8") >> 11) / 2.0**53
         return dict(strata.quotas(offsets).items())
 
     @cached_property
     def most_participations(self) -> int:
         """How often a person may take part in waves like the open one before the budget is spent."""
-        assert self.wave is not None
-        entry = self.wave.release.entry(self.wave.plan.people)
+        entry = self.open_wave.release.entry(self.open_wave.plan.people)
         return most_participations(self.ledger, entry, self.definition.rules.participations)
 
 

@@ -200,8 +200,8 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
         lacking = collecting.missing(snapshot, invited.held_by_stratum) if apart else {}
         holds.append(Hold(Cause.NOBODY_LEFT, wave, row.short, lacking=lacking))
     elif snapshot.wave is not None and row.newest is None:
-        people, askable = snapshot.wave.plan.people, collecting.askable(connection, row.id, snapshot)
-        if lacking := collecting.lacking(connection, row.id, snapshot):
+        people, askable = snapshot.wave.plan.people, collecting.askable(connection, snapshot)
+        if lacking := collecting.lacking(connection, snapshot):
             holds.append(Hold(Cause.FEW_PEOPLE, wave, people, askable, lacking))
     if behind := steps.clock_behind(snapshot, row, now):
         holds.append(Hold(Cause.CLOCK_BACK, wave, seconds=behind))
