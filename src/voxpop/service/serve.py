@@ -22,9 +22,10 @@ import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from voxpop.errors import InputError
+from voxpop.io.files import read_text
 from voxpop.model.options import check, option
 from voxpop.service import logs
-from voxpop.service.keys import Keyring, check_of, exposed, keyring_of_file, make_secret, read_keyring
+from voxpop.service.keys import Keyring, check_of, exposed, make_secret, read_keyring
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
 from voxpop.service.stores.database import Database, file_of, insert_into
@@ -75,17 +76,16 @@ class Settings:
     def own_secret(self) -> Keyring:
         """Return the secrets from which tokens are made; an embedded database has its own file for them."""
         given = _keys("secret", self.secret, self.secret_file)
-        if given is not None:
-            return given
-        file = file_of(self.database)
-        if file is None:
+        if given is None and (file := file_of(self.database)) is not None:
+            path = file.with_name(file.name + ".secret")
+            make_secret(path)
+            given = _keys("secret", None, path)
+        if given is None:
             raise InputError(
                 "coordinators on one PostgreSQL share a secret; set VOXPOP_SECRET_FILE to a file with one, "
                 "made with: voxpop keys random"
             )
-        path = file.with_name(file.name + ".secret")
-        make_secret(path)
-        return _read_keys("secret", path)
+        return given
 
     def own_record(self) -> ReleaseRecord | None:
         """Return the record of releases, beside the secret or an embedded database; None if it has no place."""
@@ -120,11 +120,9 @@ def settings_of(**flags: Any) -> Settings:
 def _keys(name: str, value: str | None, path: Path | None) -> Keyring | None:
     if value is not None:
         return read_keyring(f"the {name}", value)
-    return None if path is None else _read_keys(name, path)
-
-
-def _read_keys(name: str, path: Path) -> Keyring:
-    keys = keyring_of_file(name, path)
+    if path is None:
+        return None
+    keys = read_keyring(f"the {name} in {path}", read_text(path))
     if (warning := exposed(path)) is not None:
         logs.warn("key_file", key=name, warning=warning)
     return keys
@@ -264,8 +262,6 @@ def _run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[
 
 
 def _limits(app: Any, settings: Settings) -> Connections:
-    if not settings.trusted_proxies:
-        return Connections(settings.connections, most=affordable_connections())
     proxies = ProxyHeadersMiddleware(app, settings.trusted_proxies).trusted_hosts  # as uvicorn itself reads them
     return Connections(settings.connections, lambda address: address in proxies, affordable_connections())
 

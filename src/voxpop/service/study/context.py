@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Protocol
 
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.release import Batch
@@ -53,9 +53,6 @@ class ShufflerLink(Protocol):
         """Return the URL to which devices send their reports."""
 
 
-def _silent(kind: str, **values: Any) -> None: ...
-
-
 @dataclass
 class Context:
     """The database, the secrets, the shuffler, the source of noise, the clock and the snapshots."""
@@ -65,7 +62,7 @@ class Context:
     shuffler: ShufflerLink | None = None
     noise: Source = field(default_factory=Secure)
     clock: Callable[[], float] = time.time
-    note: Callable[..., None] = _silent  # logs an event, never a key, a token or a report
+    note: Callable[..., None] = lambda kind, **values: None  # logs an event, never a key, a token or a report
     released: ReleaseRecord | None = None  # outside the database; None: a restored database is not recognised
     noted: dict[str, int] = field(default_factory=dict)  # by study: the closed waves that the record knows
     attempts: dict[str, str] = field(default_factory=dict)  # by study: the last attempt of this process to release

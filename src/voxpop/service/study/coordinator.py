@@ -23,7 +23,7 @@ from voxpop.service.study.collecting import total_of
 from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name
 from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.log import Record, Snapshot, Snapshots, SqlJournal, text_of
+from voxpop.service.study.log import Record, Snapshot, SqlJournal, text_of
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
 from voxpop.service.study.status import CurrentDecision
 
@@ -44,16 +44,7 @@ class Coordinator:
         self, database: Database, secret: Keyring | bytes, shuffler: ShufflerLink | None = None, **named: Any
     ) -> None:
         self.context = Context(database, Keyring.of(secret), shuffler, **named)
-
-    @property
-    def database(self) -> Database:
-        """The database with all studies."""
-        return self.context.database
-
-    @property
-    def snapshots(self) -> Snapshots:
-        """The snapshots of all studies."""
-        return self.context.snapshots
+        self.database, self.snapshots = database, self.context.snapshots
 
     # -- the operator
 

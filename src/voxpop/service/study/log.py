@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
@@ -48,12 +48,6 @@ class SqlJournal:
     study: str
     at: float = 0.0  # when what is appended happened
     record: ReleaseRecord | None = None
-    decode: Callable[[Mapping[str, Any]], journal.Definition] = Definition.decode
-
-    @property
-    def definition(self) -> journal.Definition:
-        """What the study begins with."""
-        return self.decode(self.records()[0].body)
 
     def records(self, start: int = 0) -> list[Record]:
         """Return the records numbered `start` and above."""
