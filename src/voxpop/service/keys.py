@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from voxpop.errors import InputError
+from voxpop.io.files import read_text
 
 LEAST = 32  # characters of a key: a shorter one could be guessed from its hash
 MOST = 128
@@ -153,3 +154,8 @@ def read_keyring(name: str, text: str) -> Keyring:
     if len(set(keys)) < len(keys):
         raise InputError(f"{name} holds a key twice; remove one of the lines")
     return Keyring(tuple(require_key(name, key).encode() for key in keys))
+
+
+def keyring_of_file(name: str, path: Path) -> Keyring:
+    """Read the keys of a file."""
+    return read_keyring(f"the {name} in {path}", read_text(path))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
@@ -66,13 +66,6 @@ def add_up(connection: sa.Connection, batch: Any, stage: BatchStage) -> None:
     if stage is BatchStage.FORWARDED:
         erase_digests(connection, batch.id)
     scrub_after(connection)
-
-
-def drop_surplus(connection: sa.Connection, name: str, surplus: Iterable[bytes]) -> None:
-    """Delete the shares that are not added up, and take no more: their twins were refused, or never sent."""
-    delete_reports(connection, list(surplus))
-    silent = sa.update(tokens).where(tokens.c.batch == name, tokens.c.digest.is_(None))
-    connection.execute(silent.values(withdrawn=True))
 
 
 def delete_reports(connection: sa.Connection, hashes: list[bytes]) -> None:
@@ -158,7 +151,9 @@ class Shuffler:
     def _know(self, connection: sa.Connection, name: str, row: Any, batch: Batch) -> None:
         """Register a batch that is announced, or compare it with what is known."""
         if row is None:
-            connection.execute(sa.insert(batches).values(id=name, state=BatchStage.COLLECTING, **_columns(batch)))
+            names = ("size", "coordinates", "bits", "levels", "chance", "shared")  # trials: the bits beyond the levels
+            columns = {part: getattr(batch, part) for part in names}
+            connection.execute(sa.insert(batches).values(id=name, state=BatchStage.COLLECTING, **columns))
             self.note("announced", size=batch.size)
         elif row.state == BatchStage.CALLED_OFF:
             raise _called_off()
@@ -205,31 +200,36 @@ class Shuffler:
                     verdicts[index] = verdict
         return verdicts
 
-    def _store(self, connection: sa.Connection, batch: Any, uploads: list[EncodedReport]) -> list[Verdict]:
+    def _store(self, connection: sa.Connection, stored: Any, uploads: list[EncodedReport]) -> list[Verdict]:
         hashes = [hash_key(upload.token) for upload in uploads]
         wanted = sa.select(tokens).where(tokens.c.token_hash.in_(hashes))
         known = {row.token_hash: row for row in connection.execute(wanted)}
-        problems = _problems(batch, uploads)
-        room = self._room(connection, batch)
+        batch = constants_of(stored)
+        bodies = [upload.body for upload in uploads]
+        problems = dict(check(batch.tally, batch.coordinates, bodies, list(range(len(uploads)))))
+        # With the noise of the others, that for another batch or encoding may be too little.
+        sentence = "the noise of this report was made for a batch other than the one announced; check in again"
+        problems |= {index: Refusal(422, sentence) for index, upload in enumerate(uploads) if upload.made_for != batch}
+        room = self._room(connection, stored)
         new: dict[bytes, tuple[bytes, bytes]] = {}
         verdicts: list[Verdict] = []
         for index, (upload, hashed) in enumerate(zip(uploads, hashes, strict=True)):
             digest = digest_of(upload.token, upload.body)
             row, (_, before) = known.get(hashed), new.get(hashed, (None, None))
-            belongs, over = row is not None and row.batch == batch.id, row is None or row.withdrawn or room <= 0
+            belongs, over = row is not None and row.batch == stored.id, row is None or row.withdrawn or room <= 0
             verdict = judge("batch", row, hashed, digest, before, belongs, over, problems.get(index))
             verdicts.append(verdict)
             if verdict is True:
                 new[hashed] = (upload.body, digest)
                 room -= 1
         if new:
-            rows = [{"token_hash": token, "batch": batch.id, "body": body} for token, (body, _) in new.items()]
+            rows = [{"token_hash": token, "batch": stored.id, "body": body} for token, (body, _) in new.items()]
             connection.execute(sa.insert(reports), rows)
             mark = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token"))
             marks = [{"token": token, "mark": digest} for token, (_, digest) in new.items()]
             connection.execute(mark.values(digest=sa.bindparam("mark")), marks)
             if room == 0:
-                add_up(connection, batch, BatchStage.SEALED)
+                add_up(connection, stored, BatchStage.SEALED)
                 self.note("sealed", size=batch.size)
         return verdicts
 
@@ -265,7 +265,10 @@ class Shuffler:
                 missing = [token.hex() for token in chosen if token not in held]
                 if missing:
                     return {"total": [], "missing": missing}
-                drop_surplus(connection, name, held - set(chosen))
+                # Shares that are not added up are deleted, and no more taken: their twins were refused, or never sent.
+                delete_reports(connection, list(held - set(chosen)))
+                silent = sa.update(tokens).where(tokens.c.batch == name, tokens.c.digest.is_(None))
+                connection.execute(silent.values(withdrawn=True))
                 add_up(connection, row, BatchStage.FORWARDED)
                 self.note("sealed", size=row.size)
                 row = self._row(connection, name)
@@ -298,18 +301,3 @@ class Shuffler:
 
 def _called_off() -> Refusal:
     return Refusal(410, "this batch was called off; nothing is counted any more")
-
-
-def _columns(batch: Batch) -> dict[str, Any]:
-    """Return what is stored of a batch; its trials are the bits beyond the levels."""
-    return {name: getattr(batch, name) for name in ("size", "coordinates", "bits", "levels", "chance", "shared")}
-
-
-def _problems(row: Any, uploads: list[EncodedReport]) -> dict[int, Refusal]:
-    """Find the reports, by index, that must not be added to the others of the batch."""
-    batch = constants_of(row)
-    found = check(batch.tally, batch.coordinates, [upload.body for upload in uploads], list(range(len(uploads))))
-    # With the noise of the others, that for another batch or encoding may be too little.
-    sentence = "the noise of this report was made for a batch other than the one announced; check in again"
-    foreign = {index: Refusal(422, sentence) for index, upload in enumerate(uploads) if upload.made_for != batch}
-    return dict(found) | foreign

@@ -66,8 +66,9 @@ class SqliteFile:
         The driver begins its transactions too late and loses updates, so it is told to begin none.
         """
         self.require_same()
-        given: dict[str, Any] = {"isolation_level": None, "check_same_thread": False, "uri": True}
-        connection = sqlite3.connect(self._address("rw"), patience, **given)
+        connection = sqlite3.connect(
+            self._address("rw"), patience, isolation_level=None, check_same_thread=False, uri=True
+        )
         try:
             self.require_same()  # SQLite has opened the file by now, but not its log
         except ReplacedFileError:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.errors import InputError, require_integer
-from voxpop.privacy.release import SHUFFLER, Batch
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service import audit
 from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import Keyring, hash_key, same
@@ -173,7 +173,13 @@ class Coordinator:
             wave = None if snapshot is None else snapshot.wave
             if row is None or wave is None or wave.release.second != SHUFFLER:  # a helper is asked for totals
                 raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
-            _require_whole(wave.release.batch, count, total, tokens)
+            assert wave.release.batch is not None, "only a wave with a batch waits for a total"
+            try:
+                wave.release.batch.require_total(count, total)
+            except InputError as error:
+                raise Refusal(422, str(error)) from None
+            if not len(tokens) == len(set(tokens)) == count:
+                raise Refusal(422, f"a total of {count} people names {count} different tokens; forward the whole batch")
             text, stored = json.dumps({"count": count, "total": total}), total_of(connection, row.id, row.wave)
             if stored is not None:
                 if stored != text:
@@ -186,14 +192,3 @@ class Coordinator:
             invited.note_answered(tokens)
         self.context.note("total", study=row.id, wave=row.wave, people=count)
         return True
-
-
-def _require_whole(batch: Batch | None, count: int, total: list[int], tokens: list[bytes]) -> None:
-    """Refuse what cannot be the total of the open wave's whole batch."""
-    assert batch is not None, "only a wave with a batch waits for a total"
-    try:
-        batch.require_total(count, total)
-    except InputError as error:
-        raise Refusal(422, str(error)) from None
-    if not len(tokens) == len(set(tokens)) == count:
-        raise Refusal(422, f"a total of {count} people names {count} different tokens; forward the whole batch")

@@ -86,7 +86,9 @@ def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
             driver_of(connection) as driver,
             driver.pipeline(),  # two round trips: to look, and to store and commit
         ):
-            return _store(context, _InPostgresql(driver), uploads)
+            verdicts = _store(context, _InPostgresql(driver), uploads)
+            driver.commit()  # together with what was inserted, in the same round trip
+            return verdicts
         # Another coordinator has counted a report under one of these tokens since they were looked up.
     raise RuntimeError(f"receipts changed {TRIES} times while reports were stored")  # all others wait for this writer
 
@@ -119,7 +121,6 @@ def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Uplo
         here = ((number, one) for number, one in new.items() if one[0].place == place)
         reports = sorted((number, digest, upload.body) for number, (upload, digest) in here)
         desk.insert(place, context.writer, reports, counted[place])
-    desk.commit()
     return verdicts
 
 
@@ -165,10 +166,6 @@ class _InPostgresql:
         }
         self._driver.cursor().execute(STORE, values)
 
-    def commit(self) -> None:
-        """Commit together with what was inserted, in the same round trip."""
-        self._driver.commit()
-
 
 class _InSqlite:
     """The same in SQLite, where the transaction holds the only write lock.
@@ -210,9 +207,6 @@ class _InSqlite:
                 self._connection.exec_driver_sql(f"INSERT INTO {columns} VALUES {rows}", values)
         tally = (*place, writer, counted["answered"], counted["refused"])
         self._connection.exec_driver_sql(COUNT.format(_marks(len(tally))), tally)
-
-    def commit(self) -> None:
-        """Leave that to the end of the transaction, which first looks after the file."""
 
 
 def _marks(count: int) -> str:

@@ -111,7 +111,8 @@ class Invitations:
     @property
     def last_deadline(self) -> float | None:
         """When the last of those that were answered or still can be runs out; None if there are none."""
-        return self.connection.execute(sa.select(sa.func.max(invitations.c.deadline)).where(self._held)).scalar_one()
+        found: float | None = self.connection.scalar(sa.select(sa.func.max(invitations.c.deadline)).where(self._held))
+        return found
 
     @property
     def answered(self) -> list[bytes]:
