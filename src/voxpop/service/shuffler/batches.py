@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
 
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import digest_of, hash_key
+from voxpop.service.messages import Count, Hash, Reply, says
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import FORWARDED, UNKNOWN_TOKEN, Verdict, check, judge, matrix
 from voxpop.service.stores.database import Database, scrub_after
@@ -40,6 +41,21 @@ class BatchStage(StrEnum):
     SEALED = "sealed"  # whole: only its total is left, to be forwarded
     FORWARDED = "forwarded"
     CALLED_OFF = "called off"  # nothing will be released: nothing but its name is left
+
+
+class BatchProgress(Reply, frozen=True):
+    """How far a batch is."""
+
+    count: Annotated[Count, says("Reports so far.")]
+    withdrawn: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those that can no longer answer.")]
+    answered: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those whose reports are counted.")]
+
+
+class SealedBatch(Reply, frozen=True):
+    """The total of the shares, or the tokens without a share; then nothing was added up."""
+
+    total: list[int]
+    missing: list[Hash]
 
 
 def constants_of(row: Any) -> Batch:
@@ -105,7 +121,7 @@ class Shuffler:
 
     def announce(
         self, name: str, batch: Batch, fresh: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
-    ) -> dict[str, Any]:
+    ) -> BatchProgress:
         """Register a batch and its new tokens, and withdraw the overdue tokens that have not answered.
 
         Tokens to `forget` are withdrawn with their reports, unless the batch is whole: then they are in its total.
@@ -134,12 +150,9 @@ class Shuffler:
             if withdrawn:
                 shut = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token")).values(withdrawn=True)
                 connection.execute(shut, [{"token": token} for token in withdrawn])
-        answered = [token for token in (*overdue, *forget) if mine.get(token) is not None]
-        return {
-            "count": sum(digest is not None for digest in mine.values()),
-            "withdrawn": [token.hex() for token in withdrawn],
-            "answered": [token.hex() for token in answered],
-        }
+        count = sum(digest is not None for digest in mine.values())
+        answered = [token.hex() for token in (*overdue, *forget) if mine.get(token) is not None]
+        return BatchProgress(count, [token.hex() for token in withdrawn], answered)
 
     def _refuse_used(self, connection: sa.Connection, fresh: list[bytes]) -> None:
         """Refuse tokens of another batch: one report must never be in two totals."""
@@ -242,7 +255,7 @@ class Shuffler:
         here = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch.id)
         return int(batch.size - connection.execute(here).scalar_one())
 
-    def seal(self, name: str, chosen: Sequence[bytes]) -> dict[str, Any]:
+    def seal(self, name: str, chosen: Sequence[bytes]) -> SealedBatch:
         """Add up the shares of exactly these tokens, once; if some have none, say which, and add up nothing.
 
         Of two totals that differ in one person, the difference would be that person's report. So whoever asks for a
@@ -251,7 +264,7 @@ class Shuffler:
         with self.database.write() as connection:
             row = self._row(connection, name)
             if row is None:  # of a batch that was lost here, everybody's share is missing
-                return {"total": [], "missing": [token.hex() for token in chosen]}
+                return SealedBatch([], [token.hex() for token in chosen])
             if not row.shared:
                 raise Refusal(404, "this batch is one of whole reports, whose total is forwarded; nothing is sealed")
             if row.state == BatchStage.CALLED_OFF:
@@ -264,7 +277,7 @@ class Shuffler:
                 held = set(connection.execute(sa.select(reports.c.token_hash).where(reports.c.batch == name)).scalars())
                 missing = [token.hex() for token in chosen if token not in held]
                 if missing:
-                    return {"total": [], "missing": missing}
+                    return SealedBatch([], missing)
                 # Shares that are not added up are deleted, and no more taken: their twins were refused, or never sent.
                 delete_reports(connection, list(held - set(chosen)))
                 silent = sa.update(tokens).where(tokens.c.batch == name, tokens.c.digest.is_(None))
@@ -275,7 +288,7 @@ class Shuffler:
             known = json.loads(row.total)
             if known["tokens"] != sorted(token.hex() for token in chosen):
                 raise Refusal(409, "this batch was sealed with other tokens; it has one total and no other")
-        return {"total": known["total"], "missing": []}
+        return SealedBatch(known["total"], [])
 
     def sealed(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the batches whose totals are waiting to be forwarded, with the totals."""

@@ -9,12 +9,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 
 from voxpop.errors import InputError
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import Keyring
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.context import BatchProgress, Sealed
+from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
 
 READY_SECONDS = 3.0  # that the shuffler has to say whether it is ready
 
@@ -55,17 +56,18 @@ class HttpShuffler:
         if answer.status_code in (409, 410, 422):
             raise Refusal(answer.status_code, "the second server refuses this batch; ask its operator")
         answer.raise_for_status()
-        reply = answer.json()
-        withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
-        return BatchProgress(int(reply["count"]), withdrawn, answered)
+        return msgspec.json.decode(answer.content, type=BatchProgress)
 
-    def seal(self, name: str, tokens: list[bytes]) -> Sealed:
+    def seal(self, name: str, tokens: list[bytes]) -> SealedBatch:
         document = {"tokens": [token.hex() for token in tokens]}
         answer = send(self.client, self.keys, self.url, f"/v2/batches/{name}/seal", document)
         if answer.status_code in (404, 409, 410, 422):
             raise Refusal(answer.status_code, "the helper refuses to seal this batch; ask its operator")
         answer.raise_for_status()
-        return _sealed(answer)
+        try:
+            return msgspec.json.decode(answer.content, type=SealedBatch)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise Refusal(502, "the helper's reply is no total of shares; ask its operator") from None
 
     def call_off(self, name: str) -> None:
         send(self.client, self.keys, self.url, f"/v2/batches/{name}", method="DELETE").raise_for_status()
@@ -82,15 +84,3 @@ class HttpShuffler:
 
     def upload_address(self, name: str) -> str:
         return f"{self.public_url}/v2/batches/{name}/report"
-
-
-def _sealed(answer: httpx.Response) -> Sealed:
-    """Read what a helper says of a batch that it was told to seal; refuse what is neither a total nor tokens."""
-    try:
-        reply = answer.json()
-        total, missing = reply["total"], tuple(map(bytes.fromhex, reply["missing"]))
-        if not isinstance(total, list) or not all(type(number) is int for number in total):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
-        raise Refusal(502, "the helper's reply is no total of shares; ask its operator") from None
-    return Sealed(tuple(total), missing)

@@ -35,10 +35,11 @@ from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import matrix
+from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
 from voxpop.service.stores.database import scrub_after
 from voxpop.service.stores.schema import counts, inbox, people, plays, totals
 from voxpop.service.study import log, participants
-from voxpop.service.study.context import BatchProgress, Context, Sealed
+from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Invitations, all_here, count_later, made
 from voxpop.service.study.log import Snapshot, SqlJournal
 from voxpop.service.study.stages import Life, Stage
@@ -224,17 +225,17 @@ def seal(context: Context, snapshot: Snapshot) -> bool:
         if isinstance(sealed, Refusal):
             give_up(context, invited, snapshot)
         elif sealed.missing:
-            invited.take_back(sealed.missing)
+            invited.take_back([bytes.fromhex(token) for token in sealed.missing])
             recount(invited)
             context.note("missing", study=study, wave=number, people=len(sealed.missing))
         else:
-            text = json.dumps({"count": len(chosen), "total": list(sealed.total)})
+            text = json.dumps({"count": len(chosen), "total": sealed.total})
             connection.execute(sa.insert(totals).values(study=study, wave=number, body=text))
             context.note("total", study=study, wave=number, people=len(chosen))
     return True
 
 
-def _sealed(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> Sealed | Refusal:
+def _sealed(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> SealedBatch | Refusal:
     """Have the helper seal the batch; refuse what no helper says of these people."""
     batch = wave.release.batch
     assert batch is not None
@@ -242,7 +243,7 @@ def _sealed(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> Seal
         return _no_second(context, row)
     try:
         sealed = context.shuffler.seal(row.batch, chosen)
-        if not set(chosen).issuperset(sealed.missing):
+        if not {token.hex() for token in chosen}.issuperset(sealed.missing):
             raise Refusal(502, "the helper misses people of whom nobody spoke; ask its operator")
         if not sealed.missing and not batch.could_be_shares(sealed.total):
             raise Refusal(502, "the helper's total is not one of shares; ask its operator")
@@ -324,7 +325,7 @@ def _announce(
         context.note("not_announced", study=row.id, people=batch.size, status=refusal.status)
         return refusal
     # A helper that takes an announcement has not sealed the batch: it has forgotten all of them, whatever it says.
-    return BatchProgress(told.count, tuple(forget), ()) if batch.shared else told
+    return BatchProgress(told.count, [token.hex() for token in forget], []) if batch.shared else told
 
 
 def _no_second(context: Context, row: Any) -> Refusal:
@@ -335,9 +336,10 @@ def _no_second(context: Context, row: Any) -> Refusal:
 def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, forget: list[bytes]) -> None:
     """Write down which tokens ended and which have answered, and erase what the shuffler has forgotten."""
     gone, invited = set(forget), Invitations(connection, row.id, row.wave)
-    invited.withdraw([token for token in progress.withdrawn if token not in gone])
-    participants.erase_confirmed(connection, row, [token for token in progress.withdrawn if token in gone])
-    invited.note_answered(progress.answered)
+    withdrawn = set(map(bytes.fromhex, progress.withdrawn))
+    invited.withdraw(sorted(withdrawn - gone))
+    participants.erase_confirmed(connection, row, withdrawn & gone)
+    invited.note_answered([bytes.fromhex(token) for token in progress.answered])
     recount(invited)
 
 

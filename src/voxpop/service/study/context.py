@@ -13,26 +13,10 @@ from typing import Protocol
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import Keyring
+from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
 from voxpop.service.stores.database import Database
 from voxpop.service.study.log import Snapshots
 from voxpop.service.study.released import ReleaseRecord
-
-
-@dataclass(frozen=True)
-class BatchProgress:
-    """How far a batch is, according to the shuffler."""
-
-    count: int
-    withdrawn: tuple[bytes, ...]  # of the overdue and the forgotten tokens, those that can no longer answer
-    answered: tuple[bytes, ...]  # of these, those whose reports are in the batch
-
-
-@dataclass(frozen=True)
-class Sealed:
-    """The total of a helper's shares; if some are missing, nothing is added up."""
-
-    total: tuple[int, ...]
-    missing: tuple[bytes, ...] = ()
 
 
 class ShufflerLink(Protocol):
@@ -43,7 +27,7 @@ class ShufflerLink(Protocol):
     ) -> BatchProgress:
         """Announce a batch, new tokens, those whose time is over, and those of people who withdrew; may be repeated."""
 
-    def seal(self, name: str, tokens: list[bytes]) -> Sealed:
+    def seal(self, name: str, tokens: list[bytes]) -> SealedBatch:
         """Have a helper add up its shares of exactly these tokens; may be repeated with the same tokens only."""
 
     def call_off(self, name: str) -> None:
