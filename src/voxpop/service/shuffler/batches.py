@@ -218,8 +218,8 @@ class Shuffler:
         wanted = sa.select(tokens).where(tokens.c.token_hash.in_(hashes))
         known = {row.token_hash: row for row in connection.execute(wanted)}
         batch = constants_of(stored)
-        bodies = [upload.body for upload in uploads]
-        problems = dict(check(batch.tally, batch.coordinates, bodies, list(range(len(uploads)))))
+        bodies = {index: upload.body for index, upload in enumerate(uploads)}
+        problems = check(batch.tally, batch.coordinates, bodies)
         # With the noise of the others, that for another batch or encoding may be too little.
         sentence = "the noise of this report was made for a batch other than the one announced; check in again"
         problems |= {index: Refusal(422, sentence) for index, upload in enumerate(uploads) if upload.made_for != batch}
@@ -230,7 +230,7 @@ class Shuffler:
             digest = digest_of(upload.token, upload.body)
             row, (_, before) = known.get(hashed), new.get(hashed, (None, None))
             belongs, over = row is not None and row.batch == stored.id, row is None or row.withdrawn or room <= 0
-            verdict = judge("batch", row, hashed, digest, before, belongs, over, problems.get(index))
+            verdict = judge("batch", row, digest, before, belongs, over, problems.get(index))
             verdicts.append(verdict)
             if verdict is True:
                 new[hashed] = (upload.body, digest)

@@ -279,12 +279,18 @@ def clean_up(context: Context, snapshot: Snapshot) -> bool:
             return False
         here = total_of(connection, row.id, row.wave)
         forget = [] if here else participants.pending(connection, row.id, row.wave)
-    if row.stage == Stage.FINISHED:
-        return _call_off(context, row)
-    if not forget or snapshot.wave is None:
+    if row.stage != Stage.FINISHED:
+        told = _forget(context, row, snapshot.wave, forget) if forget and snapshot.wave is not None else None
+        return isinstance(told, BatchProgress) and bool(told.withdrawn)  # otherwise the reports are in the total
+    if context.shuffler is None:
+        _no_second(context, row)
         return False
-    told = _forget(context, row, snapshot.wave, forget)
-    return isinstance(told, BatchProgress) and bool(told.withdrawn)  # otherwise the reports are in the total
+    context.shuffler.call_off(row.batch)
+    with context.database.write() as connection:
+        log.row_of(connection, row.id, lock=True)
+        log.update_study(connection, row.id, batch=None)  # only now is the study done with it
+    context.note("called_off", study=row.id, wave=row.wave)
+    return True
 
 
 def _forget(context: Context, row: Any, wave: Wave, forget: list[bytes]) -> BatchProgress | Refusal:
@@ -296,19 +302,6 @@ def _forget(context: Context, row: Any, wave: Wave, forget: list[bytes]) -> Batc
             if locked.batch == row.batch:
                 _note_ended(connection, locked, told, forget)
     return told
-
-
-def _call_off(context: Context, row: Any) -> bool:
-    """Have the batch of a study that an operator ended deleted; only then is the study done with it."""
-    if context.shuffler is None:
-        _no_second(context, row)
-        return False
-    context.shuffler.call_off(row.batch)
-    with context.database.write() as connection:
-        log.row_of(connection, row.id, lock=True)
-        log.update_study(connection, row.id, batch=None)
-    context.note("called_off", study=row.id, wave=row.wave)
-    return True
 
 
 def _announce(

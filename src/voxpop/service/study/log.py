@@ -183,12 +183,11 @@ def fold(records: Iterable[Record], name: str = "study") -> Snapshot:
 
 @dataclass
 class Snapshots:
-    """The snapshots of all studies, each brought up to date on request."""
+    """The snapshots of all studies, each brought up to date on request; its dictionaries change one key at a time."""
 
     database: Database
     _snapshots: dict[str, Snapshot] = field(default_factory=dict)
     _locks: dict[str, Lock] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock)
 
     def current(self, study: str, connection: sa.Connection | None = None) -> Snapshot:
         """Return a study's snapshot, including everything that other coordinators have appended."""
@@ -200,29 +199,24 @@ class Snapshots:
             row = row_of(connection, study)  # an unknown name must not leave anything in memory
             if row.life == Life.DRAFT:  # nor may a draft, which can still change
                 return fold(log.records()[:1], study)
-        with self._lock:
-            lock = self._locks.setdefault(study, Lock())
-        with lock:
+        with self._locks.setdefault(study, Lock()):
             snapshot = self._snapshots.get(study)
             if snapshot is None:
                 snapshot = fold(log.records(), study)
             else:
                 for event in log.read(snapshot.seq):
                     snapshot = snapshot.after(event)
-            with self._lock:
-                self._snapshots[study] = snapshot
+            self._snapshots[study] = snapshot
             return snapshot
 
     def forget(self, study: str) -> None:
         """Forget the snapshot of a study that was deleted."""
-        with self._lock:
-            self._snapshots.pop(study, None)
-            self._locks.pop(study, None)
+        self._snapshots.pop(study, None)
+        self._locks.pop(study, None)
 
     def names(self) -> set[str]:
         """Return the studies whose snapshots are in memory."""
-        with self._lock:
-            return set(self._snapshots)
+        return set(self._snapshots)
 
     def known(self, study: str) -> Snapshot | None:
         """Return the snapshot in memory without reading the database; it may be out of date."""
