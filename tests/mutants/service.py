@@ -144,8 +144,8 @@ FAULTS = [
         "write-ahead log not scrubbed",
         "Deleted reports stay readable in SQLite's write-ahead log.",
         "service/stores/database.py",
-        "            self._unclean.set()\n            self.scrub()\n",
-        "            self._unclean.set()\n",
+        "            self._unclean = True\n            self.scrub()\n",
+        "            self._unclean = True\n",
         (f"{REMAINS}::test_no_report_is_on_disk_after_its_wave",),
     ),
     Fault(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Lock
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -148,17 +148,14 @@ class MissingDatabaseError(InputError):
     """There is no database, or an empty one, where one with a service's tables was expected."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Database:
     """Transactions on one database."""
 
     engine: sa.Engine
     file: SqliteFile | None = None  # of SQLite
-    _unclean: Event = field(default_factory=Event)
     _turn: Lock = field(default_factory=Lock)  # of SQLite: threads that wait for it are woken, and need not poll
-
-    def __post_init__(self) -> None:
-        self._unclean.set()  # the last process may have been killed before it scrubbed
+    _unclean: bool = True  # the last process may have been killed before it scrubbed
 
     @property
     def embedded(self) -> bool:
@@ -189,21 +186,21 @@ class Database:
             if taken:
                 self._turn.release()
         if deleted:
-            self._unclean.set()
+            self._unclean = True
             self.scrub()
 
     def scrub(self) -> bool:
         """Empty SQLite's write-ahead log, where deleted reports stay readable; return False if it must be repeated."""
-        if self.file is None or not self._unclean.is_set():
+        if self.file is None or not self._unclean:
             return True
-        self._unclean.clear()
+        self._unclean = False  # before, so that what is deleted meanwhile is scrubbed again
         try:
             with closing(self.file.connect(SCRUB_SECONDS)) as connection:
                 busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         except (sqlite3.Error, ReplacedFileError):
             busy = True
         if busy:
-            self._unclean.set()
+            self._unclean = True
         return not busy
 
     @contextmanager
