@@ -30,7 +30,7 @@ FAULTS = [
     Fault(
         "coordinator's noise seeded with 0",
         "The coordinator's noise comes from a generator with a fixed seed unless it is given another.",
-        "service/study/context.py",
+        "service/study/log.py",
         "noise: Source = field(default_factory=Secure)",
         "noise: Source = field(\n        default_factory=lambda: "
         '__import__("voxpop").privacy.Simulated(__import__("numpy").random.default_rng(0))\n    )',

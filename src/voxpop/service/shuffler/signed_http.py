@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import httpx
@@ -36,6 +36,24 @@ def send(
     full = urlsplit(url).path.rstrip("/") + path
     headers = {"content-type": "application/json", "x-voxpop-signature": keys.sign(method, full, body)}
     return client.request(method, url + path, content=body, headers=headers)
+
+
+class ShufflerLink(Protocol):
+    """The shuffler or helper as the coordinator sees it."""
+
+    def announce(
+        self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
+    ) -> BatchProgress:
+        """Announce a batch, new tokens, those whose time is over, and those of people who withdrew; may be repeated."""
+
+    def seal(self, name: str, tokens: list[bytes]) -> SealedBatch:
+        """Have a helper add up its shares of exactly these tokens; may be repeated with the same tokens only."""
+
+    def call_off(self, name: str) -> None:
+        """Have a batch deleted with all its reports, because nothing will be released; may be repeated."""
+
+    def upload_address(self, name: str) -> str:
+        """Return the URL to which devices send their reports."""
 
 
 @dataclass

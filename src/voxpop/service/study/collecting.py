@@ -39,9 +39,8 @@ from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
 from voxpop.service.stores.database import scrub_after
 from voxpop.service.stores.schema import counts, inbox, people, plays, totals
 from voxpop.service.study import log, participants
-from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Invitations, all_here, count_later, made
-from voxpop.service.study.log import Snapshot, SqlJournal
+from voxpop.service.study.log import Context, Snapshot, SqlJournal
 from voxpop.service.study.stages import Life, Stage
 
 CHUNK = 2_000  # reports added up at a time, to bound memory

@@ -16,14 +16,14 @@ from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import Keyring, hash_key, same
 from voxpop.service.messages import Count, Reply
 from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import counts, newest_person, plays, studies, totals
 from voxpop.service.study import life, log, status
 from voxpop.service.study.collecting import total_of
-from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name
 from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.log import Record, Snapshot, SqlJournal, text_of
+from voxpop.service.study.log import Context, Record, Snapshot, SqlJournal, text_of
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
 from voxpop.service.study.status import CurrentDecision
 

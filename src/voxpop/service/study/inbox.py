@@ -22,7 +22,7 @@ from voxpop.service.keys import digest_of, hash_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge
 from voxpop.service.stores.database import driver_of
-from voxpop.service.study.context import Context
+from voxpop.service.study.log import Context
 from voxpop.service.study.stages import Stage
 
 

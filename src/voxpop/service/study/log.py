@@ -1,12 +1,17 @@
-"""A study's log in the database: the SQL backend of its journal, and the snapshots that a process keeps in memory."""
+"""A study's log in the database: the SQL backend of its journal, the snapshots of it that a process keeps in memory,
+and what else the parts of a coordinator share.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from secrets import token_hex
 from threading import Lock
 from typing import Any
 
@@ -19,7 +24,10 @@ from voxpop.io.schema import encode, wave_for_devices
 from voxpop.journal import journal
 from voxpop.journal.journal import Course, Event, Released, decode_event, encode_event
 from voxpop.journal.wave import Wave
+from voxpop.privacy import Secure, Source
+from voxpop.service.keys import Keyring
 from voxpop.service.refusals import no_study
+from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import events, studies
 from voxpop.service.study.definition import Definition, most_participations
@@ -226,3 +234,24 @@ class Snapshots:
         """Return the snapshot in memory if it is at event `seq`; otherwise read the log and return the current one."""
         snapshot = self._snapshots.get(study)
         return snapshot if snapshot is not None and snapshot.seq == seq else self.current(study, connection)
+
+
+@dataclass
+class Context:
+    """The database, the secrets, the shuffler, the source of noise, the clock and the snapshots."""
+
+    database: Database
+    secrets: Keyring
+    shuffler: ShufflerLink | None = None
+    noise: Source = field(default_factory=Secure)
+    clock: Callable[[], float] = time.time
+    note: Callable[..., None] = lambda kind, **values: None  # logs an event, never a key, a token or a report
+    released: ReleaseRecord | None = None  # outside the database; None: a restored database is not recognised
+    noted: dict[str, int] = field(default_factory=dict)  # by study: the closed waves that the record knows
+    attempts: dict[str, str] = field(default_factory=dict)  # by study: the last attempt of this process to release
+    shuffled: dict[str, int] = field(default_factory=dict)  # by study: reports that the shuffler has; for display only
+    crowd: tuple[int, float] = (0, -math.inf)  # people who may be asked, and how long that count holds
+    writer: str = field(default_factory=partial(token_hex, 8))  # whose counters this process adds to
+
+    def __post_init__(self) -> None:
+        self.snapshots = Snapshots(self.database)

@@ -19,9 +19,8 @@ from voxpop.service.messages import Count, Reply, says
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.database import insert_into
 from voxpop.service.stores.schema import counts, invitations, studies, summaries, tallies
-from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import NAMES, Funnel
-from voxpop.service.study.log import Snapshot
+from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage, State, state_of
 

@@ -34,9 +34,8 @@ from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.stores.database import insert_into, scrub_after
 from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, require_later, studies
 from voxpop.service.study import log
-from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.log import Snapshot
+from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.stages import UNRELEASED, Life, Stage, time_of
 
 CHECK_INS = 30.0  # a second, of all devices of a service

@@ -18,9 +18,8 @@ from voxpop.report.view import failure_chance
 from voxpop.service.messages import Chance, Count, Decision, NotNegative, Numbers, Reply, says
 from voxpop.service.stores.schema import counts
 from voxpop.service.study import collecting, log, steps
-from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Funnel, Invitations
-from voxpop.service.study.log import Snapshot
+from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, State, state_of, time_of
 
 LIVES = {

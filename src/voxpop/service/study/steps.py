@@ -19,9 +19,8 @@ from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import newest_person
 from voxpop.service.study import collecting, life, log, participants
-from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.log import Snapshot, SqlJournal
+from voxpop.service.study.log import Context, Snapshot, SqlJournal
 from voxpop.service.study.stages import Life, Stage
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
