@@ -43,9 +43,12 @@ def step(context: Context, study: str) -> Step:
     if life.delete_again(context, study):
         return Step(moved=True)
     snapshot = context.snapshots.current(study)
-    _note_closed(context, study, len(snapshot.closed))
+    closed = len(snapshot.closed)
     with context.database.read() as connection:
         wanted = log.row_of(connection, study).life
+        if context.released is not None and closed > context.noted.get(study, 0):
+            context.released.catch_up(connection, study)  # so that this process, too, recognises an older database
+            context.noted[study] = closed
     if snapshot.ended is not None or wanted != Life.RUNNING:
         cleaned = collecting.clean_up(context, snapshot)
         return Step(wake=context.clock() + LOOK_AGAIN, moved=cleaned)
@@ -147,14 +150,6 @@ def _failed(context: Context, study: str, attempt: str) -> bool:
     """
     last = None if context.released is None else context.released.of(study)
     return context.attempts.get(study) == attempt and (last is None or last.attempt != attempt)
-
-
-def _note_closed(context: Context, study: str, closed: int) -> None:
-    """Write down what other coordinators have closed, so that this one, too, recognises an older database."""
-    if context.released is not None and closed > context.noted.get(study, 0):
-        with context.database.read() as connection:
-            context.released.catch_up(connection, study)
-        context.noted[study] = closed
 
 
 def _open(context: Context, snapshot: Snapshot) -> None:
