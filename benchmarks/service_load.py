@@ -34,10 +34,10 @@ from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.keys import hash_key, new_key, token_of
+from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox, invitations, people
-from voxpop.service.study.context import ShufflerLink
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.inbox import Upload, store

@@ -104,12 +104,12 @@ class InTransactions:
         self.database, self.record = database, record
 
     def _journal(self, connection: sa.Connection) -> SqlJournal:
-        return SqlJournal(connection, STUDY, 1.0, self.record, Definition.decode)
+        return SqlJournal(connection, STUDY, 1.0, self.record)
 
     @property
     def definition(self) -> Definition:
         with self.database.read() as connection:
-            return self._journal(connection).definition
+            return Definition.decode(self._journal(connection).records()[0].body)
 
     def read(self, after: int = 0) -> Sequence[Event]:
         with self.database.read() as connection:

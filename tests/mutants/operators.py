@@ -11,8 +11,8 @@ FAULTS = [
         "pause overtaken by a step",
         "A step that began before a pause goes on after it.",
         "service/study/log.py",
-        "return row if row.seq == seq and row.life == Life.RUNNING else None",
-        "return row if row.seq == seq else None",
+        "return row if row.seq == snapshot.seq and row.life == Life.RUNNING else None",
+        "return row if row.seq == snapshot.seq else None",
         (f"{LIFE}::test_a_step_that_began_before_a_pause_changes_nothing_after_it",),
     ),
     Fault(

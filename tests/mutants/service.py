@@ -30,7 +30,7 @@ FAULTS = [
     Fault(
         "coordinator's noise seeded with 0",
         "The coordinator's noise comes from a generator with a fixed seed unless it is given another.",
-        "service/study/context.py",
+        "service/study/log.py",
         "noise: Source = field(default_factory=Secure)",
         "noise: Source = field(\n        default_factory=lambda: "
         '__import__("voxpop").privacy.Simulated(__import__("numpy").random.default_rng(0))\n    )',
@@ -128,7 +128,7 @@ FAULTS = [
         "nonces kept",
         "The nonces of a closed wave stay, from which the secret's owner can make its tokens.",
         "service/study/collecting.py",
-        "    turn.invitations.forget()\n",
+        "    invited.forget()\n",
         "",
         (f"{GUESSES}[sqlite-central]",),
     ),
@@ -144,8 +144,8 @@ FAULTS = [
         "write-ahead log not scrubbed",
         "Deleted reports stay readable in SQLite's write-ahead log.",
         "service/stores/database.py",
-        "            self._unclean.set()\n            self.scrub()\n",
-        "            self._unclean.set()\n",
+        "            self._unclean = True\n            self.scrub()\n",
+        "            self._unclean = True\n",
         (f"{REMAINS}::test_no_report_is_on_disk_after_its_wave",),
     ),
     Fault(
@@ -194,7 +194,7 @@ FAULTS = [
         "step taken twice",
         "A coordinator takes a step although another has taken it since the log was read.",
         "service/study/log.py",
-        "return row if row.seq == seq and row.life == Life.RUNNING else None",
+        "return row if row.seq == snapshot.seq and row.life == Life.RUNNING else None",
         "return row if row.life == Life.RUNNING else None",
         (f"{DURABLE}::test_a_step_that_another_coordinator_took_is_not_taken_again",),
     ),

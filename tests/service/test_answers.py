@@ -17,8 +17,7 @@ from tests.service.world import STUDY, check_in_as, definition
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import receipts
 from voxpop.service.study import participants
-from voxpop.service.study.context import Context
-from voxpop.service.study.log import Snapshot
+from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.status import status_of
 from voxpop.service.study.steps import Step

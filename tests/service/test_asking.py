@@ -143,11 +143,10 @@ def test_nobody_gets_a_second_invitation_while_the_first_is_open(tmp_path: Path)
         it.play_all()
         it.settle()
         snapshot = it.coordinator.snapshots.current(STUDY)
-        assert snapshot.wave is not None
         with it.coordinator.database.read() as connection:
             held = list(connection.execute(sa.select(schema.invitations.c.person)).scalars())
         before = (Stage.COLLECTING, len(held), len(held) - 1)  # one person fewer had been asked when it drew
-        assert not collecting._invite(it.coordinator.context, STUDY, snapshot, snapshot.wave, held[:1], before, 0)
+        assert not collecting._invite(it.coordinator.context, snapshot, held[:1], before, 0)
         assert len(dict(it.invited())) == 12
 
 

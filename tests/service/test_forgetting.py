@@ -26,7 +26,7 @@ from tests.service.world import (
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import Keyring, hash_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.shuffler.batches import BatchProgress, EncodedReport, Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, send
 from voxpop.service.stores import schema
 from voxpop.service.stores.schema import reports, tokens
@@ -107,7 +107,7 @@ def test_no_report_of_one_who_withdraws_is_on_the_shuffler_s_disk(tmp_path: Path
 
         assert digest in stored()
         reply = shuffler.announce(BATCH, batch, [], [], [hash_key(token)])
-        assert reply == {"count": 0, "withdrawn": [hash_key(token).hex()], "answered": []}
+        assert reply == BatchProgress(0, [hash_key(token).hex()], [])
         assert digest not in stored()
         assert rows(shuffler, reports) == []
         assert shuffler.announce(BATCH, batch, [], [], [hash_key(token)]) == reply  # repeated, as after a lost reply
@@ -116,7 +116,7 @@ def test_no_report_of_one_who_withdraws_is_on_the_shuffler_s_disk(tmp_path: Path
 def test_a_token_that_is_forgotten_before_it_is_announced_stays_forgotten(pair: tuple[World, Shuffler]) -> None:
     _, shuffler = pair
     batch, hashed = Batch(2, 3, 4, 6, 0.5), b"1" * 32
-    assert shuffler.announce(BATCH, batch, [], [], [hashed])["withdrawn"] == [hashed.hex()]
+    assert shuffler.announce(BATCH, batch, [], [], [hashed]).withdrawn == [hashed.hex()]
     shuffler.announce(BATCH, batch, [hashed], [])  # another coordinator's message was under way
     (mark,) = [row for row in rows(shuffler, tokens) if row.token_hash == hashed]
     assert mark.withdrawn
@@ -278,7 +278,7 @@ def test_forgetting_and_calling_off_over_http_take_the_coordinator_s_signature(t
         with served(service.guarded(RateLimit(0, 1), 10**6)) as url, httpx.Client() as client:
             link, batch, hashed = HttpShuffler(url, Keyring.of(KEY), url, client), Batch(2, 3, 4, 6, 0.5), b"1" * 32
             link.announce(BATCH, batch, [hashed], [])
-            assert link.announce(BATCH, batch, [], [], [hashed]).withdrawn == (hashed,)
+            assert link.announce(BATCH, batch, [], [], [hashed]).withdrawn == [hashed.hex()]
             for stranger in (b"another", b""):
                 refused = send(client, Keyring.of(stranger), url, f"/v2/batches/{BATCH}", method="DELETE")
                 assert refused.status_code == 401
@@ -301,7 +301,7 @@ def test_what_the_shuffler_ended_is_ended_although_a_pause_began_meanwhile(
         assert it.answer(key, invitation) is True
     announce = shuffler.announce
 
-    def slow(*given: Any) -> dict[str, Any]:
+    def slow(*given: Any) -> BatchProgress:
         told = announce(*given)
         life.change(it.coordinator.context, STUDY, Wanted.PAUSED)
         return told

@@ -25,7 +25,7 @@ from voxpop.privacy import Simulated
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.shuffler.batches import EncodedReport, SealedBatch, Shuffler
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import inbox, people, receipts, reports, tokens, totals
@@ -186,10 +186,10 @@ def test_a_batch_is_sealed_once_with_all_of_the_named_people_and_nobody_else(
         with pytest.raises(Refusal, match="has 2 people") as call:
             helper.seal(NAME, hashes(*few))
         assert call.value.status == 422
-    silent = {"total": [], "missing": [hash_key(four).hex()]}
+    silent = SealedBatch([], [hash_key(four).hex()])
     assert helper.seal(NAME, hashes(one, four)) == silent  # and nothing is added up
     assert rows(helper.database, reports) == [3]
-    told = {"total": [(200 + 100) % 256], "missing": []}
+    told = SealedBatch([(200 + 100) % 256], [])
     assert helper.seal(NAME, hashes(one, two)) == told
     assert helper.seal(NAME, hashes(two, one)) == told
     for others in ([one, three], [three, two], [three, four], [one], [one, two, three], [one, one]):
@@ -214,7 +214,7 @@ def test_what_cannot_be_sealed(alone: tuple[Shuffler, list[str]]) -> None:
         helper.seal("w" * 43, hashes(one, two))
     assert call.value.status == 404
     unknown = helper.seal("u" * 43, hashes(one, two))
-    assert unknown == {"total": [], "missing": [hash_key(key).hex() for key in (one, two)]}
+    assert unknown == SealedBatch([], [hash_key(key).hex() for key in (one, two)])
     helper.store([share(one, 1), share(two, 2)])
     helper.call_off(NAME)
     assert rows(helper.database, reports, tokens) == [0, 0]
@@ -226,10 +226,10 @@ def test_what_cannot_be_sealed(alone: tuple[Shuffler, list[str]]) -> None:
 def test_people_who_are_forgotten_are_not_added_up(alone: tuple[Shuffler, list[str]]) -> None:
     helper, (one, two, three, _) = alone
     helper.store([share(key, 5) for key in (one, two, three)])
-    assert helper.announce(NAME, BATCH, [], [], hashes(two))["withdrawn"] == [hash_key(two).hex()]
-    assert helper.seal(NAME, hashes(one, two))["missing"] == [hash_key(two).hex()]
+    assert helper.announce(NAME, BATCH, [], [], hashes(two)).withdrawn == [hash_key(two).hex()]
+    assert helper.seal(NAME, hashes(one, two)).missing == [hash_key(two).hex()]
     assert status_of(helper.store([share(two, 5)])[0]) == 410
-    assert helper.seal(NAME, hashes(one, three)) == {"total": [10], "missing": []}
+    assert helper.seal(NAME, hashes(one, three)) == SealedBatch([10], [])
 
 
 # -- people who drop out

@@ -26,10 +26,10 @@ from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.keys import hash_key
 from voxpop.service.refusals import Refusal
+from voxpop.service.shuffler.batches import SealedBatch
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 from voxpop.service.study import participants
-from voxpop.service.study.context import Sealed
 from voxpop.service.study.coordinator import Coordinator
 
 
@@ -186,7 +186,7 @@ class Mortal(DirectShuffler):
 
     death: Death
 
-    def seal(self, name: str, chosen: list[bytes]) -> Sealed:
+    def seal(self, name: str, chosen: list[bytes]) -> SealedBatch:
         self.death.look()
         sealed = super().seal(name, chosen)
         self.death.look()

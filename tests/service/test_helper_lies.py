@@ -14,10 +14,10 @@ from tests.service.test_helper import require_counted, rows
 from tests.service.test_helper_faults import answered, begun, participations, replace_all
 from tests.service.world import STUDY, DirectShuffler, World, definition, own_shuffler, private, take_step, world
 from voxpop.service.keys import Keyring, hash_key
+from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.schema import batches, inbox, invitations, people, receipts, reports, tokens, totals
 from voxpop.service.study import collecting, participants
-from voxpop.service.study.context import BatchProgress
 from voxpop.service.study.stages import Kind
 
 NONSENSE: list[Any] = [
@@ -91,10 +91,10 @@ def lying(it: World, by: int) -> None:
     assert it.shuffler is not None
     seal = it.shuffler.seal
 
-    def lie(name: str, chosen: list[bytes]) -> dict[str, Any]:
+    def lie(name: str, chosen: list[bytes]) -> SealedBatch:
         it.shuffler.seal = seal  # type: ignore[method-assign, union-attr]
         told = seal(name, chosen)
-        return {**told, "total": [(number + by) % 65536 for number in told["total"]]}
+        return SealedBatch([(number + by) % 65536 for number in told.total], told.missing)
 
     it.shuffler.seal = lie  # type: ignore[assignment, method-assign]
 
@@ -120,7 +120,7 @@ def test_a_total_out_of_range_is_not_released_and_its_people_are_not_asked_again
         require_void(it, often)
         current = it.coordinator.snapshots.current(STUDY)
         with it.coordinator.database.read() as connection:
-            assert collecting.askable(connection, STUDY, current) == len(it.keys) - 12
+            assert collecting.askable(connection, current) == len(it.keys) - 12
         replace_all(it)
         assert before.isdisjoint(it.asked)
         require_counted(it)
@@ -188,7 +188,7 @@ def test_a_void_batch_waits_for_people_who_have_not_answered(tmp_path: Path) -> 
 class Claiming(DirectShuffler):
     """A helper that says of announcements what it likes."""
 
-    said = BatchProgress(0, (), ())
+    said = BatchProgress(0, [], [])
 
     def announce(self, *told: Any) -> BatchProgress:
         super().announce(*told)
@@ -203,7 +203,7 @@ def test_what_a_helper_says_of_people_who_did_not_withdraw_is_not_heeded(tmp_pat
         for key, invitation in everybody[:-2]:
             assert it.answer(key, invitation) is True
         claiming = Claiming(it.shuffler)
-        others = tuple(hash_key(invitation["token"]) for _, invitation in everybody[-2:])
+        others = [hash_key(invitation["token"]).hex() for _, invitation in everybody[-2:]]
         claiming.said = BatchProgress(99, others[:1], others[1:])
         it.coordinator.context.shuffler = claiming
         gone = everybody[0][0]

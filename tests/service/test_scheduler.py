@@ -10,7 +10,7 @@ import pytest
 from tests.service.world import STUDY, definition, enrol, private, world
 from voxpop.service.keys import new_key
 from voxpop.service.study import scheduler as module
-from voxpop.service.study.context import Context
+from voxpop.service.study.log import Context
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.steps import Step, step
 

@@ -95,7 +95,7 @@ def test_announcing_again_changes_nothing(pair: tuple[World, Shuffler]) -> None:
         with pytest.raises(Refusal, match="other constants"):
             shuffler.announce("b" * 43, other, [], [])
     withdrawn = shuffler.announce("b" * 43, Batch(2, 3, 4, 6, 0.5), [], [b"1" * 32])
-    assert withdrawn["withdrawn"] == [(b"1" * 32).hex()]
+    assert withdrawn.withdrawn == [(b"1" * 32).hex()]
     assert shuffler.announce("b" * 43, Batch(2, 3, 4, 6, 0.5), [], [b"1" * 32]) == withdrawn
 
 
@@ -118,7 +118,7 @@ def test_reports_that_no_device_sends_are_refused(
     assert isinstance(verdict, Refusal)
     assert verdict.status == status
     batch = invitation["upload"].rsplit("/", 1)[1]
-    assert shuffler.announce(batch, batch_of(it), [], [])["count"] == 0
+    assert shuffler.announce(batch, batch_of(it), [], []).count == 0
 
 
 def batch_of(it: World) -> Batch:

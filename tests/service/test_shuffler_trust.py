@@ -243,7 +243,7 @@ def test_a_total_that_comes_twice_is_released_once(pair: tuple[World, Shuffler])
     assert constants is not None
     it.forward()
     # An announcement that was on its way when the total was taken.
-    assert shuffler.announce(batch, constants, [], [])["count"] == 12
+    assert shuffler.announce(batch, constants, [], []).count == 12
     it.forward()
     assert take_total(it.coordinator, batch, total) is False
     it.settle()

@@ -160,7 +160,7 @@ def test_rounds_do_not_begin_for_people_who_have_left(address: str) -> None:
         assert it.status.wave == 2
         participants.withdraw(it.coordinator.context, STUDY, it.keys[0])
         with it.coordinator.database.read() as connection:
-            assert askable(connection, STUDY, it.coordinator.snapshots.current(STUDY)) == 11
+            assert askable(connection, it.coordinator.snapshots.current(STUDY)) == 11
 
 
 def test_one_who_leaves_between_the_draw_and_the_invitation_is_not_invited(

@@ -23,10 +23,9 @@ from voxpop.service import operators
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
-from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.shuffler.batches import BatchProgress, EncodedReport, SealedBatch, Shuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants, steps
-from voxpop.service.study.context import BatchProgress, Sealed
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.inbox import Upload, store
@@ -72,13 +71,10 @@ class DirectShuffler:
     def announce(
         self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
     ) -> BatchProgress:
-        reply = self.shuffler.announce(name, batch, tokens, overdue, forget)
-        withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
-        return BatchProgress(reply["count"], withdrawn, answered)
+        return self.shuffler.announce(name, batch, tokens, overdue, forget)
 
-    def seal(self, name: str, tokens: list[bytes]) -> Sealed:
-        reply = self.shuffler.seal(name, tokens)
-        return Sealed(tuple(reply["total"]), tuple(map(bytes.fromhex, reply["missing"])))
+    def seal(self, name: str, tokens: list[bytes]) -> SealedBatch:
+        return self.shuffler.seal(name, tokens)
 
     def call_off(self, name: str) -> None:
         self.shuffler.call_off(name)

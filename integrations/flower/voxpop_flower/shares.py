@@ -28,7 +28,7 @@ from voxpop.privacy.release import HELPER, Batch
 from voxpop.service.keys import hash_key, new_key
 
 if TYPE_CHECKING:
-    from voxpop.service.study.context import BatchProgress, Sealed
+    from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
 
 RANDOM = re.compile(r"[A-Za-z0-9_-]{43}")  # names of batches and tokens
 ATTEMPTS = 5
@@ -40,7 +40,7 @@ class Helper(Protocol):
     def announce(self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes]) -> BatchProgress:
         """Tell the helper of a batch, and which tokens may send a share."""
 
-    def seal(self, name: str, tokens: list[bytes]) -> Sealed:
+    def seal(self, name: str, tokens: list[bytes]) -> SealedBatch:
         """Have the helper add up the shares of exactly these tokens, once."""
 
 
@@ -68,8 +68,8 @@ class Shared:
         hashes = {hash_key(self.tokens[node]): node for node in reports}
         sealed = self.helper.seal(self.name, sorted(hashes))  # their order tells nothing
         for missing in sealed.missing:
-            del reports[hashes[missing]]
-        return None if sealed.missing else wave.release.join(ours, Tally(ours.count, sealed.total, ours.step))
+            del reports[hashes[bytes.fromhex(missing)]]
+        return None if sealed.missing else wave.release.join(ours, Tally(ours.count, tuple(sealed.total), ours.step))
 
 
 def helper_at(url: str, key_file: str | PathLike[str]) -> Helper:

@@ -29,6 +29,7 @@ def says(description: str) -> Meta:
 
 
 Count = Annotated[int, Meta(ge=0)]
+Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 NotNegative = Annotated[float, Meta(ge=0)]
 Chance = Annotated[float, Meta(gt=0, lt=1)]
 Numbers = list[float]

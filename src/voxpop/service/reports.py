@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -52,23 +52,20 @@ def _unusual(body: bytes) -> list[float | None]:
     return report
 
 
-def check(tally: Callable[[Array], Any], arms: int, bodies: list[bytes], names: list[int]) -> list[tuple[int, Refusal]]:
-    """Find the reports that cannot be added up, by name; usually there are none, and a single sum shows it."""
-    problems, fitting = [], []
-    for name, body in zip(names, bodies, strict=True):
-        if len(body) == 8 * arms:
-            fitting.append((name, body))
-        else:
-            sentence = f"a report has {arms} numbers, got {len(body) // 8}; send one for each arm"
-            problems.append((name, Refusal(422, sentence)))
+def check(tally: Callable[[Array], Any], arms: int, bodies: Mapping[int, bytes]) -> dict[int, Refusal]:
+    """Find the reports that cannot be added up, by number; usually there are none, and a single sum shows it."""
+    sentence = f"a report has {arms} numbers, got {{}}; send one for each arm"
+    sizes = {number: len(body) // 8 for number, body in bodies.items() if len(body) != 8 * arms}
+    problems = {number: Refusal(422, sentence.format(size)) for number, size in sizes.items()}
+    fitting = {number: body for number, body in bodies.items() if number not in problems}
     try:
         if fitting:
-            tally(matrix([body for _, body in fitting], arms))
+            tally(matrix(list(fitting.values()), arms))
     except InputError as error:
         if len(fitting) == 1:
-            return [*problems, (fitting[0][0], Refusal(422, str(error)))]
-        for name, body in fitting:
-            problems += check(tally, arms, [body], [name])
+            return problems | dict.fromkeys(fitting, Refusal(422, str(error)))
+        for number, body in fitting.items():
+            problems |= check(tally, arms, {number: body})
     return problems
 
 
@@ -78,17 +75,10 @@ def matrix(bodies: Sequence[bytes], arms: int) -> Array:
 
 
 def judge(
-    place: str,
-    row: Any,
-    hashed: bytes,
-    digest: bytes,
-    before: bytes | None,
-    belongs: bool,
-    over: bool,
-    problem: Refusal | None,
+    place: str, row: Any, digest: bytes, before: bytes | None, belongs: bool, over: bool, problem: Refusal | None
 ) -> Verdict:
     """Decide on a report, given the row of its token, if any, and the digest that was accepted under it just before."""
-    if row is None or not same(row.token_hash, hashed):
+    if row is None:
         return Refusal(401, UNKNOWN_TOKEN)
     if not belongs:
         return Refusal(403, f"this token is for another {place}; upload to the address from the check-in")

@@ -6,6 +6,7 @@ the first line, where it is in use. The older ones are retired when nothing need
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,13 +93,14 @@ def require_unneeded(database: Database, before: KeyFile, after: KeyFile) -> Non
             "start every coordinator again, then retire it"
         )
     if needing:
-        count, names = sum(needing.values()), ", ".join(map(repr, sorted(needing)))
+        names = ", ".join(map(repr, sorted(needing)))
         raise InputError(
-            f"{count} open invitations of {names} were made with an older secret; wait until their waves are closed"
+            f"{needing.total()} open invitations of {names} were made with an older secret; wait until their waves "
+            "are closed"
         )
 
 
-def _needing_others(connection: sa.Connection, ring: Keyring) -> dict[str, int]:
+def _needing_others(connection: sa.Connection, ring: Keyring) -> Counter[str]:
     """Count by study the invitations that can still be answered and whose tokens were made with none of these keys."""
     wanted = (
         sa.select(invitations.c.study, invitations.c.nonce, invitations.c.token_hash)
@@ -106,11 +108,8 @@ def _needing_others(connection: sa.Connection, ring: Keyring) -> dict[str, int]:
         .where(studies.c.stage.not_in((Stage.CLOSED, Stage.FINISHED)), ~invitations.c.expired)
         .where(~sa.exists().where(receipts.c.invitation == invitations.c.id))
     )
-    needing: dict[str, int] = {}
-    for row in connection.execute(wanted):
-        if ring.token_of(row.nonce, row.token_hash) is None:
-            needing[row.study] = needing.get(row.study, 0) + 1
-    return needing
+    rows = connection.execute(wanted)
+    return Counter(row.study for row in rows if ring.token_of(row.nonce, row.token_hash) is None)
 
 
 def note_rotation(database: Database, at: float, path: Path, step: str) -> None:

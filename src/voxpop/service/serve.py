@@ -75,17 +75,16 @@ class Settings:
     def own_secret(self) -> Keyring:
         """Return the secrets from which tokens are made; an embedded database has its own file for them."""
         given = _keys("secret", self.secret, self.secret_file)
-        if given is not None:
-            return given
-        file = file_of(self.database)
-        if file is None:
+        if given is None and (file := file_of(self.database)) is not None:
+            path = file.with_name(file.name + ".secret")
+            make_secret(path)
+            given = _keys("secret", None, path)
+        if given is None:
             raise InputError(
                 "coordinators on one PostgreSQL share a secret; set VOXPOP_SECRET_FILE to a file with one, "
                 "made with: voxpop keys random"
             )
-        path = file.with_name(file.name + ".secret")
-        make_secret(path)
-        return _read_keys("secret", path)
+        return given
 
     def own_record(self) -> ReleaseRecord | None:
         """Return the record of releases, beside the secret or an embedded database; None if it has no place."""
@@ -120,10 +119,8 @@ def settings_of(**flags: Any) -> Settings:
 def _keys(name: str, value: str | None, path: Path | None) -> Keyring | None:
     if value is not None:
         return read_keyring(f"the {name}", value)
-    return None if path is None else _read_keys(name, path)
-
-
-def _read_keys(name: str, path: Path) -> Keyring:
+    if path is None:
+        return None
     keys = keyring_of_file(name, path)
     if (warning := exposed(path)) is not None:
         logs.warn("key_file", key=name, warning=warning)
@@ -140,11 +137,14 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
         url = require_url("shuffler_url", settings.shuffler_url)
         public = require_url("shuffler_public_url", settings.shuffler_public_url or url)
         shuffler = HttpShuffler(url, key, public)
-    database = open_store(settings.database, "coordinator", migrate)
-    secret = settings.own_secret()
-    _require_same_secret(database, secret)
-    record = settings.own_record()
-    require_newest(database, record)
+    database, record = open_store(settings.database, "coordinator", migrate), settings.own_record()
+    try:
+        secret = settings.own_secret()
+        _require_same_secret(database, secret)
+        require_newest(database, record)
+    except InputError:
+        database.close()
+        raise
     coordinator = Coordinator(database, secret, shuffler, released=record)
     app = CoordinatorApp(coordinator, key, settings.open_dashboard, settings.workers, origins)
     log = logs.event_logger("coordinator")
@@ -168,15 +168,12 @@ def _require_same_secret(database: Database, secrets: Keyring) -> None:
     with database.write() as connection:
         connection.execute(insert_into(connection, marks).values(name="secret", mark=mark).on_conflict_do_nothing())
         known = connection.execute(sa.select(marks.c.mark).where(marks.c.name == "secret").with_for_update())
-        accepted = secrets.holds(known.scalar_one())
-        if accepted:
-            connection.execute(sa.update(marks).where(marks.c.name == "secret").values(mark=mark))
-    if not accepted:
-        database.close()
-        raise InputError(
-            f"the secret is not the one used with the database {database.name} before; give that one "
-            "(VOXPOP_SECRET_FILE, or the .secret file beside an SQLite database)"
-        )
+        if not secrets.holds(known.scalar_one()):
+            raise InputError(
+                f"the secret is not the one used with the database {database.name} before; give that one "
+                "(VOXPOP_SECRET_FILE, or the .secret file beside an SQLite database)"
+            )
+        connection.execute(sa.update(marks).where(marks.c.name == "secret").values(mark=mark))
 
 
 def require_newest(database: Database, record: ReleaseRecord | None) -> None:
@@ -184,20 +181,14 @@ def require_newest(database: Database, record: ReleaseRecord | None) -> None:
     if record is None:
         logs.warn("no_record", remedy="set VOXPOP_RELEASED to a folder, so that a restored database is recognised")
         return
-    try:
-        record.prepare()
-        with database.read() as connection:
-            lost = record.all_lost(connection)
-    except InputError:
-        database.close()
-        raise
-    if lost:
-        database.close()
-        raise InputError(
-            f"the database {database.name} is older than what was released from it, and lacks "
-            f"{' and '.join(map(str, lost.values()))}; restore the newest one, or go on with: voxpop restored --accept"
-        )
+    record.prepare()
     with database.read() as connection:
+        if lost := record.all_lost(connection):
+            raise InputError(
+                f"the database {database.name} is older than what was released from it, and lacks "
+                f"{' and '.join(map(str, lost.values()))}; restore the newest one, or go on with: "
+                "voxpop restored --accept"
+            )
         for study in connection.execute(sa.select(studies.c.id)).scalars().all():
             record.catch_up(connection, study)
 
@@ -230,42 +221,34 @@ def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerApp:
 
 def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[], None] | None = None) -> None:
     """Serve requests until stopped; one of several workers says when it is ready, and shares its port with them."""
-    service = app.coordinator if isinstance(app, CoordinatorApp) else app.shuffler
+    name, service = ("coordinator", app.coordinator) if isinstance(app, CoordinatorApp) else ("shuffler", app.shuffler)
+    assert settings.port is not None, "each service has its own"
     with closing(service.database):
-        _run(app, settings, ready)
-
-
-def _run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[], None] | None) -> None:
-    tls, port = _tls(settings.tls_cert, settings.tls_key), settings.port
-    assert port is not None, "each service has its own"
-    listener = listen(settings.host, port, shared=ready is not None)
-    guarded = app.guarded(RateLimit(settings.rate, settings.burst), settings.max_body)
-    limits = _limits(guarded, settings)
-    limits.note_refusal = app.telemetry.refused.inc
-    config = server_config(
-        guarded,
-        limits,
-        tls,
-        proxy_headers=bool(settings.trusted_proxies),
-        forwarded_allow_ips=settings.trusted_proxies or None,
-        timeout_graceful_shutdown=10,
-        headers=[("strict-transport-security", f"max-age={settings.hsts}")] if tls and settings.hsts else [],
-    )
-    sys.setswitchinterval(0.0002)  # so that a thread that plans a wave does not delay answers
-    gc.freeze()  # a search for garbage in all that is loaded by now would delay answers for 100 ms
-    if ready is not None:
-        ready()
-    else:
-        host, port = listener.getsockname()[:2]
-        scheme = "http" if tls is None else "https"
-        service = "coordinator" if isinstance(app, CoordinatorApp) else "shuffler"
-        logs.event_logger(service)("listening", url=f"{scheme}://{host}:{port}")
-    uvicorn.Server(config).run(sockets=[listener])
+        tls = _tls(settings.tls_cert, settings.tls_key)
+        listener = listen(settings.host, settings.port, shared=ready is not None)
+        guarded = app.guarded(RateLimit(settings.rate, settings.burst), settings.max_body)
+        limits = _limits(guarded, settings)
+        limits.note_refusal = app.telemetry.refused.inc
+        config = server_config(
+            guarded,
+            limits,
+            tls,
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=settings.trusted_proxies or None,
+            timeout_graceful_shutdown=10,
+            headers=[("strict-transport-security", f"max-age={settings.hsts}")] if tls and settings.hsts else [],
+        )
+        sys.setswitchinterval(0.0002)  # so that a thread that plans a wave does not delay answers
+        gc.freeze()  # a search for garbage in all that is loaded by now would delay answers for 100 ms
+        if ready is not None:
+            ready()
+        else:
+            host, port = listener.getsockname()[:2]
+            logs.event_logger(name)("listening", url=f"{'http' if tls is None else 'https'}://{host}:{port}")
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def _limits(app: Any, settings: Settings) -> Connections:
-    if not settings.trusted_proxies:
-        return Connections(settings.connections, most=affordable_connections())
     proxies = ProxyHeadersMiddleware(app, settings.trusted_proxies).trusted_hosts  # as uvicorn itself reads them
     return Connections(settings.connections, lambda address: address in proxies, affordable_connections())
 

@@ -33,10 +33,6 @@ GRACE = 20.0  # seconds that workers have to end by themselves
 LOOK = 0.5  # seconds between looks at the workers
 
 
-class _Stopped(Exception):  # noqa: N818
-    """A signal said to stop."""
-
-
 @dataclass
 class Worker:
     """One process at a time; when it ends, another takes its place."""
@@ -102,7 +98,7 @@ def keep(settings: Settings, url: str, note: Callable[..., None]) -> None:
     def stop(*_: object) -> None:
         for number in signals:
             signal.signal(number, signal.SIG_IGN)  # it is already ending
-        raise _Stopped
+        raise SystemExit
 
     for number in signals:
         signal.signal(number, stop)
@@ -116,8 +112,6 @@ def keep(settings: Settings, url: str, note: Callable[..., None]) -> None:
             time.sleep(LOOK)
             for worker in workers:
                 worker.look(note)
-    except _Stopped:
-        pass
     finally:
         for worker in workers:
             worker.process.terminate()

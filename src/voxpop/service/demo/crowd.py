@@ -101,12 +101,7 @@ class SimulatedDevice(Device):
 
 
 def simulated(
-    tastes: Tastes,
-    people: Sequence[int],
-    direction: Direction,
-    *given: Any,
-    strata: Strata | None = None,
-    **named: Any,
+    tastes: Tastes, people: Sequence[int], direction: Direction, *given: Any, strata: Strata | None = None, **named: Any
 ) -> list[SimulatedDevice]:
     """Make a device for each of these people; the rest is as for any device. People's tastes know no strata."""
     shares = {} if strata is None else strata.allocate(len(people))

@@ -13,17 +13,18 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
 
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import digest_of, hash_key
+from voxpop.service.messages import Count, Hash, Reply, says
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import FORWARDED, UNKNOWN_TOKEN, Verdict, check, judge, matrix
 from voxpop.service.stores.database import Database, scrub_after
@@ -40,6 +41,21 @@ class BatchStage(StrEnum):
     SEALED = "sealed"  # whole: only its total is left, to be forwarded
     FORWARDED = "forwarded"
     CALLED_OFF = "called off"  # nothing will be released: nothing but its name is left
+
+
+class BatchProgress(Reply, frozen=True):
+    """How far a batch is."""
+
+    count: Annotated[Count, says("Reports so far.")]
+    withdrawn: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those that can no longer answer.")]
+    answered: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those whose reports are counted.")]
+
+
+class SealedBatch(Reply, frozen=True):
+    """The total of the shares, or the tokens without a share; then nothing was added up."""
+
+    total: list[int]
+    missing: list[Hash]
 
 
 def constants_of(row: Any) -> Batch:
@@ -66,13 +82,6 @@ def add_up(connection: sa.Connection, batch: Any, stage: BatchStage) -> None:
     if stage is BatchStage.FORWARDED:
         erase_digests(connection, batch.id)
     scrub_after(connection)
-
-
-def drop_surplus(connection: sa.Connection, name: str, surplus: Iterable[bytes]) -> None:
-    """Delete the shares that are not added up, and take no more: their twins were refused, or never sent."""
-    delete_reports(connection, list(surplus))
-    silent = sa.update(tokens).where(tokens.c.batch == name, tokens.c.digest.is_(None))
-    connection.execute(silent.values(withdrawn=True))
 
 
 def delete_reports(connection: sa.Connection, hashes: list[bytes]) -> None:
@@ -112,7 +121,7 @@ class Shuffler:
 
     def announce(
         self, name: str, batch: Batch, fresh: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
-    ) -> dict[str, Any]:
+    ) -> BatchProgress:
         """Register a batch and its new tokens, and withdraw the overdue tokens that have not answered.
 
         Tokens to `forget` are withdrawn with their reports, unless the batch is whole: then they are in its total.
@@ -141,12 +150,9 @@ class Shuffler:
             if withdrawn:
                 shut = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token")).values(withdrawn=True)
                 connection.execute(shut, [{"token": token} for token in withdrawn])
-        answered = [token for token in (*overdue, *forget) if mine.get(token) is not None]
-        return {
-            "count": sum(digest is not None for digest in mine.values()),
-            "withdrawn": [token.hex() for token in withdrawn],
-            "answered": [token.hex() for token in answered],
-        }
+        count = sum(digest is not None for digest in mine.values())
+        answered = [token.hex() for token in (*overdue, *forget) if mine.get(token) is not None]
+        return BatchProgress(count, [token.hex() for token in withdrawn], answered)
 
     def _refuse_used(self, connection: sa.Connection, fresh: list[bytes]) -> None:
         """Refuse tokens of another batch: one report must never be in two totals."""
@@ -158,7 +164,9 @@ class Shuffler:
     def _know(self, connection: sa.Connection, name: str, row: Any, batch: Batch) -> None:
         """Register a batch that is announced, or compare it with what is known."""
         if row is None:
-            connection.execute(sa.insert(batches).values(id=name, state=BatchStage.COLLECTING, **_columns(batch)))
+            names = ("size", "coordinates", "bits", "levels", "chance", "shared")  # trials: the bits beyond the levels
+            columns = {part: getattr(batch, part) for part in names}
+            connection.execute(sa.insert(batches).values(id=name, state=BatchStage.COLLECTING, **columns))
             self.note("announced", size=batch.size)
         elif row.state == BatchStage.CALLED_OFF:
             raise _called_off()
@@ -205,31 +213,36 @@ class Shuffler:
                     verdicts[index] = verdict
         return verdicts
 
-    def _store(self, connection: sa.Connection, batch: Any, uploads: list[EncodedReport]) -> list[Verdict]:
+    def _store(self, connection: sa.Connection, stored: Any, uploads: list[EncodedReport]) -> list[Verdict]:
         hashes = [hash_key(upload.token) for upload in uploads]
         wanted = sa.select(tokens).where(tokens.c.token_hash.in_(hashes))
         known = {row.token_hash: row for row in connection.execute(wanted)}
-        problems = _problems(batch, uploads)
-        room = self._room(connection, batch)
+        batch = constants_of(stored)
+        bodies = {index: upload.body for index, upload in enumerate(uploads)}
+        problems = check(batch.tally, batch.coordinates, bodies)
+        # With the noise of the others, that for another batch or encoding may be too little.
+        sentence = "the noise of this report was made for a batch other than the one announced; check in again"
+        problems |= {index: Refusal(422, sentence) for index, upload in enumerate(uploads) if upload.made_for != batch}
+        room = self._room(connection, stored)
         new: dict[bytes, tuple[bytes, bytes]] = {}
         verdicts: list[Verdict] = []
         for index, (upload, hashed) in enumerate(zip(uploads, hashes, strict=True)):
             digest = digest_of(upload.token, upload.body)
             row, (_, before) = known.get(hashed), new.get(hashed, (None, None))
-            belongs, over = row is not None and row.batch == batch.id, row is None or row.withdrawn or room <= 0
-            verdict = judge("batch", row, hashed, digest, before, belongs, over, problems.get(index))
+            belongs, over = row is not None and row.batch == stored.id, row is None or row.withdrawn or room <= 0
+            verdict = judge("batch", row, digest, before, belongs, over, problems.get(index))
             verdicts.append(verdict)
             if verdict is True:
                 new[hashed] = (upload.body, digest)
                 room -= 1
         if new:
-            rows = [{"token_hash": token, "batch": batch.id, "body": body} for token, (body, _) in new.items()]
+            rows = [{"token_hash": token, "batch": stored.id, "body": body} for token, (body, _) in new.items()]
             connection.execute(sa.insert(reports), rows)
             mark = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token"))
             marks = [{"token": token, "mark": digest} for token, (_, digest) in new.items()]
             connection.execute(mark.values(digest=sa.bindparam("mark")), marks)
             if room == 0:
-                add_up(connection, batch, BatchStage.SEALED)
+                add_up(connection, stored, BatchStage.SEALED)
                 self.note("sealed", size=batch.size)
         return verdicts
 
@@ -242,7 +255,7 @@ class Shuffler:
         here = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch.id)
         return int(batch.size - connection.execute(here).scalar_one())
 
-    def seal(self, name: str, chosen: Sequence[bytes]) -> dict[str, Any]:
+    def seal(self, name: str, chosen: Sequence[bytes]) -> SealedBatch:
         """Add up the shares of exactly these tokens, once; if some have none, say which, and add up nothing.
 
         Of two totals that differ in one person, the difference would be that person's report. So whoever asks for a
@@ -251,7 +264,7 @@ class Shuffler:
         with self.database.write() as connection:
             row = self._row(connection, name)
             if row is None:  # of a batch that was lost here, everybody's share is missing
-                return {"total": [], "missing": [token.hex() for token in chosen]}
+                return SealedBatch([], [token.hex() for token in chosen])
             if not row.shared:
                 raise Refusal(404, "this batch is one of whole reports, whose total is forwarded; nothing is sealed")
             if row.state == BatchStage.CALLED_OFF:
@@ -264,15 +277,18 @@ class Shuffler:
                 held = set(connection.execute(sa.select(reports.c.token_hash).where(reports.c.batch == name)).scalars())
                 missing = [token.hex() for token in chosen if token not in held]
                 if missing:
-                    return {"total": [], "missing": missing}
-                drop_surplus(connection, name, held - set(chosen))
+                    return SealedBatch([], missing)
+                # Shares that are not added up are deleted, and no more taken: their twins were refused, or never sent.
+                delete_reports(connection, list(held - set(chosen)))
+                silent = sa.update(tokens).where(tokens.c.batch == name, tokens.c.digest.is_(None))
+                connection.execute(silent.values(withdrawn=True))
                 add_up(connection, row, BatchStage.FORWARDED)
                 self.note("sealed", size=row.size)
                 row = self._row(connection, name)
             known = json.loads(row.total)
             if known["tokens"] != sorted(token.hex() for token in chosen):
                 raise Refusal(409, "this batch was sealed with other tokens; it has one total and no other")
-        return {"total": known["total"], "missing": []}
+        return SealedBatch(known["total"], [])
 
     def sealed(self) -> list[tuple[str, dict[str, Any]]]:
         """Return the batches whose totals are waiting to be forwarded, with the totals."""
@@ -298,18 +314,3 @@ class Shuffler:
 
 def _called_off() -> Refusal:
     return Refusal(410, "this batch was called off; nothing is counted any more")
-
-
-def _columns(batch: Batch) -> dict[str, Any]:
-    """Return what is stored of a batch; its trials are the bits beyond the levels."""
-    return {name: getattr(batch, name) for name in ("size", "coordinates", "bits", "levels", "chance", "shared")}
-
-
-def _problems(row: Any, uploads: list[EncodedReport]) -> dict[int, Refusal]:
-    """Find the reports, by index, that must not be added to the others of the batch."""
-    batch = constants_of(row)
-    found = check(batch.tally, batch.coordinates, [upload.body for upload in uploads], list(range(len(uploads))))
-    # With the noise of the others, that for another batch or encoding may be too little.
-    sentence = "the noise of this report was made for a batch other than the one announced; check in again"
-    foreign = {index: Refusal(422, sentence) for index, upload in enumerate(uploads) if upload.made_for != batch}
-    return dict(found) | foreign

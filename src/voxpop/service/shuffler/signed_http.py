@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 
 from voxpop.errors import InputError
 from voxpop.privacy.release import Batch
 from voxpop.service.keys import Keyring
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.context import BatchProgress, Sealed
+from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
 
 READY_SECONDS = 3.0  # that the shuffler has to say whether it is ready
 
@@ -37,6 +38,24 @@ def send(
     return client.request(method, url + path, content=body, headers=headers)
 
 
+class ShufflerLink(Protocol):
+    """The shuffler or helper as the coordinator sees it."""
+
+    def announce(
+        self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
+    ) -> BatchProgress:
+        """Announce a batch, new tokens, those whose time is over, and those of people who withdrew; may be repeated."""
+
+    def seal(self, name: str, tokens: list[bytes]) -> SealedBatch:
+        """Have a helper add up its shares of exactly these tokens; may be repeated with the same tokens only."""
+
+    def call_off(self, name: str) -> None:
+        """Have a batch deleted with all its reports, because nothing will be released; may be repeated."""
+
+    def upload_address(self, name: str) -> str:
+        """Return the URL to which devices send their reports."""
+
+
 @dataclass
 class HttpShuffler:
     """The shuffler at `url`, which devices reach at `public_url`."""
@@ -55,17 +74,18 @@ class HttpShuffler:
         if answer.status_code in (409, 410, 422):
             raise Refusal(answer.status_code, "the second server refuses this batch; ask its operator")
         answer.raise_for_status()
-        reply = answer.json()
-        withdrawn, answered = (tuple(map(bytes.fromhex, reply[name])) for name in ("withdrawn", "answered"))
-        return BatchProgress(int(reply["count"]), withdrawn, answered)
+        return msgspec.json.decode(answer.content, type=BatchProgress)
 
-    def seal(self, name: str, tokens: list[bytes]) -> Sealed:
+    def seal(self, name: str, tokens: list[bytes]) -> SealedBatch:
         document = {"tokens": [token.hex() for token in tokens]}
         answer = send(self.client, self.keys, self.url, f"/v2/batches/{name}/seal", document)
         if answer.status_code in (404, 409, 410, 422):
             raise Refusal(answer.status_code, "the helper refuses to seal this batch; ask its operator")
         answer.raise_for_status()
-        return _sealed(answer)
+        try:
+            return msgspec.json.decode(answer.content, type=SealedBatch)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise Refusal(502, "the helper's reply is no total of shares; ask its operator") from None
 
     def call_off(self, name: str) -> None:
         send(self.client, self.keys, self.url, f"/v2/batches/{name}", method="DELETE").raise_for_status()
@@ -82,15 +102,3 @@ class HttpShuffler:
 
     def upload_address(self, name: str) -> str:
         return f"{self.public_url}/v2/batches/{name}/report"
-
-
-def _sealed(answer: httpx.Response) -> Sealed:
-    """Read what a helper says of a batch that it was told to seal; refuse what is neither a total nor tokens."""
-    try:
-        reply = answer.json()
-        total, missing = reply["total"], tuple(map(bytes.fromhex, reply["missing"]))
-        if not isinstance(total, list) or not all(type(number) is int for number in total):
-            raise ValueError
-    except (ValueError, KeyError, TypeError):
-        raise Refusal(502, "the helper's reply is no total of shares; ask its operator") from None
-    return Sealed(tuple(total), missing)

@@ -21,19 +21,9 @@ import sqlalchemy as sa
 
 from voxpop.errors import InputError
 from voxpop.io.files import sync_folder
-from voxpop.service.stores import schema
+from voxpop.service.stores import migrate, schema
 from voxpop.service.stores.database import Database, open_database
-from voxpop.service.stores.migrate import (
-    KINDS,
-    Kind,
-    create_tables,
-    known_version,
-    locked,
-    migrate,
-    require_newest,
-    require_sound,
-    version_of,
-)
+from voxpop.service.stores.migrate import Kind, known_version, require_sound
 
 ROWS = 1000  # that are read or written at once
 LEFT_OUT = (schema.version.name, schema.sessions.name)
@@ -98,7 +88,7 @@ def _copy_out(database: Database, kind: Kind, copied: Database) -> None:
         version = known_version(connection, kind, f"the database {database.name}")
         if version is None:
             raise InputError(f"the database {database.name} is empty; there is nothing to back up")
-        require_newest(database, kind, version)
+        migrate.require_newest(database, kind, version)
         with copied.write() as target:
             _copy_rows(connection, target, kind)
 
@@ -106,13 +96,13 @@ def _copy_out(database: Database, kind: Kind, copied: Database) -> None:
 def restore_backup(database: Database, path: Path) -> Backup:
     """Fill an empty database with a backup, brought up to date, in one transaction."""
     require_sound(database)
-    with _unpacked(path) as (backup, found), locked(database) as connection:
+    with _unpacked(path) as (backup, found), migrate.locked(database) as connection:
         if sa.inspect(connection).get_table_names():
             raise InputError(f"the database {database.name} is not empty; name a new one, so that nothing is lost")
         with found.read() as source:
             known_version(source, backup.kind, f"the backup {str(path)!r}")
         try:
-            migrate(found, backup.kind)
+            migrate.migrate(found, backup.kind)
             with found.read() as source:
                 _copy_rows(source, connection, backup.kind)
         except (LookupError, TypeError, ValueError, sa.exc.DatabaseError):
@@ -160,8 +150,8 @@ def _unpacked(path: Path) -> Iterator[tuple[Backup, Database]]:
 def _described(database: Database, made: int) -> Backup:
     """Say what a backup holds; refuse one with other tables than ours."""
     with database.read() as connection:
-        version = str(version_of(connection))
-        kind = {str(kind): kind for kind in KINDS}[version.rpartition("_")[0]]
+        version = str(migrate.version_of(connection))
+        kind = {str(kind): kind for kind in migrate.KINDS}[version.rpartition("_")[0]]
         ours: sa.MetaData = getattr(schema, kind)
         if ours.tables.keys() != set(sa.inspect(connection).get_table_names()):
             raise LookupError
@@ -178,7 +168,7 @@ def _damaged(path: Path) -> InputError:
 
 def _copy_rows(source: sa.Connection, target: sa.Connection, kind: Kind) -> None:
     """Make the tables of an empty database, and fill them with the rows of another one."""
-    create_tables(target, kind)
+    migrate.create_tables(target, kind)
     tables: sa.MetaData = getattr(schema, kind)
     for table in tables.sorted_tables:
         if table.name in LEFT_OUT:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Lock
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -22,6 +22,14 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from voxpop.errors import InputError
+
+BUSY_SECONDS = 30.0
+RETRY_SECONDS = 0.01
+IDLE_SECONDS = 1.0
+DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")  # the beginnings of SQLite's names for it
+SCRUB_SECONDS = 1.0  # how long scrubbing, and uploads with it, may wait for readers
+REMEDY = "check --database (or VOXPOP_DATABASE), or start the service, which sets up a new one"
+FileId = tuple[int, int]  # device and inode
 
 
 def cause(error: BaseException) -> str:
@@ -39,9 +47,6 @@ def cause(error: BaseException) -> str:
     return str(name or " ".join(filter(None, (state, type(found).__name__))))
 
 
-FileId = tuple[int, int]  # device and inode
-
-
 class ReplacedFileError(Exception):
     """The path of the database no longer names the file that is open."""
 
@@ -55,10 +60,15 @@ class SqliteFile:
         self._made = _file_id(path)
         self._number = 0  # 0: not known, as in a database that is being set up
 
-    def connect(self) -> sqlite3.Connection:
-        """Connect to the file; never create another one, and never touch the log of another one."""
+    def connect(self, patience: float) -> sqlite3.Connection:
+        """Connect to the file; never create another one, and never touch the log of another one.
+
+        The driver begins its transactions too late and loses updates, so it is told to begin none.
+        """
         self.require_same()
-        connection = sqlite3.connect(self._address("rw"), uri=True, check_same_thread=False)
+        connection = sqlite3.connect(
+            self._address("rw"), patience, isolation_level=None, check_same_thread=False, uri=True
+        )
         try:
             self.require_same()  # SQLite has opened the file by now, but not its log
         except ReplacedFileError:
@@ -134,31 +144,18 @@ def _file_id(path: str) -> FileId | None:
     return found.st_dev, found.st_ino
 
 
-BUSY_SECONDS = 30
-RETRY_SECONDS = 0.01
-IDLE_SECONDS = 1.0
-DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")  # the beginnings of SQLite's names for it
-SCRUB_SECONDS = 1.0  # how long scrubbing, and uploads with it, may wait for readers
-
-
-REMEDY = "check --database (or VOXPOP_DATABASE), or start the service, which sets up a new one"
-
-
 class MissingDatabaseError(InputError):
     """There is no database, or an empty one, where one with a service's tables was expected."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Database:
     """Transactions on one database."""
 
     engine: sa.Engine
     file: SqliteFile | None = None  # of SQLite
-    _unclean: Event = field(default_factory=Event)
     _turn: Lock = field(default_factory=Lock)  # of SQLite: threads that wait for it are woken, and need not poll
-
-    def __post_init__(self) -> None:
-        self._unclean.set()  # the last process may have been killed before it scrubbed
+    _unclean: bool = True  # the last process may have been killed before it scrubbed
 
     @property
     def embedded(self) -> bool:
@@ -177,45 +174,33 @@ class Database:
 
         It fails if the file is no longer at its path: what is committed must be found by those who open it later.
         """
-        with self._one_at_a_time(), self.engine.connect().execution_options(voxpop_write=True) as connection:
-            with connection.begin():
-                yield connection
-                if self.file is not None:
-                    self.file.require_intact(connection.info["log"])
-            deleted = connection.info.pop("deleted", False)
-        if deleted:
-            self._unclean.set()
-            self.scrub()
-
-    @contextmanager
-    def _one_at_a_time(self) -> Iterator[None]:
-        """Wait for this process's other writers, as long as SQLite would; after that, SQLite itself refuses."""
-        taken = self.embedded and self._turn.acquire(timeout=BUSY_SECONDS)
+        taken = self.embedded and self._turn.acquire(timeout=BUSY_SECONDS)  # after that, SQLite itself refuses
         try:
-            yield
+            with self.engine.connect().execution_options(voxpop_write=True) as connection:
+                with connection.begin():
+                    yield connection
+                    if self.file is not None:
+                        self.file.require_intact(connection.info["log"])
+                deleted = connection.info.pop("deleted", False)
         finally:
             if taken:
                 self._turn.release()
+        if deleted:
+            self._unclean = True
+            self.scrub()
 
     def scrub(self) -> bool:
         """Empty SQLite's write-ahead log, where deleted reports stay readable; return False if it must be repeated."""
-        if not self.embedded or not self._unclean.is_set():
+        if self.file is None or not self._unclean:
             return True
-        self._unclean.clear()
-        connection = self.engine.raw_connection()
+        self._unclean = False  # before, so that what is deleted meanwhile is scrubbed again
         try:
-            cursor = connection.cursor()
-            cursor.execute(f"PRAGMA busy_timeout = {round(SCRUB_SECONDS * 1000)}")
-            try:
-                busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            finally:
-                cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
-        except self.engine.dialect.loaded_dbapi.Error:
+            with closing(self.file.connect(SCRUB_SECONDS)) as connection:
+                busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except (sqlite3.Error, ReplacedFileError):
             busy = True
-        finally:
-            connection.close()
         if busy:
-            self._unclean.set()
+            self._unclean = True
         return not busy
 
     @contextmanager
@@ -317,14 +302,11 @@ def _sqlite(url: URL) -> Database:
         raise InputError(f"there is no folder {str(folder)!r} for the database; create it first")
     make_file(url.database)
     file = SqliteFile(url.database)
-    engine = sa.create_engine(url, pool_size=20, max_overflow=20, creator=file.connect)
+    engine = sa.create_engine(url, pool_size=20, max_overflow=20, creator=lambda: file.connect(BUSY_SECONDS))
 
     @sa.event.listens_for(engine, "connect")
     def _configure(connection: Any, _: Any) -> None:
-        # The driver begins its transactions too late and loses updates, so they are begun explicitly below.
-        connection.isolation_level = None
         cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
         _switch_to_wal(cursor)
         for pragma in (
             "synchronous = FULL",  # what is acknowledged survives a power cut

@@ -35,12 +35,12 @@ from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import matrix
+from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
 from voxpop.service.stores.database import scrub_after
 from voxpop.service.stores.schema import counts, inbox, people, plays, totals
 from voxpop.service.study import log, participants
-from voxpop.service.study.context import BatchProgress, Context, Sealed, Turn
 from voxpop.service.study.invitations import Invitations, all_here, count_later, made
-from voxpop.service.study.log import Snapshot, SqlJournal
+from voxpop.service.study.log import Context, Snapshot, SqlJournal
 from voxpop.service.study.stages import Life, Stage
 
 CHUNK = 2_000  # reports added up at a time, to bound memory
@@ -49,14 +49,13 @@ PAUSE = 0.01  # seconds between two of them
 OVER = (409, 410)  # a helper's refusals of a batch that it has sealed for others, or that was called off
 
 
-def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
+def askable(connection: sa.Connection, snapshot: Snapshot) -> int:
     """Count the people who are registered now and may take part in the current wave."""
-    most = snapshot.most_participations
+    study, most = snapshot.study, snapshot.most_participations
     known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
     if most <= 1:
         return int(known.never_asked) if most else 0
-    assert snapshot.wave is not None
-    may_be_void = snapshot.wave.release.second == HELPER  # and a void batch spends people who are in no release
+    may_be_void = snapshot.open_wave.release.second == HELPER  # and a void batch spends people who are in no release
     if len(snapshot.closed) < most and not may_be_void:  # nobody can have taken part so often
         return int(known.registered)
     spent = sa.select(sa.func.count()).select_from(people)  # who are fewer than those who may
@@ -64,20 +63,17 @@ def askable(connection: sa.Connection, study: str, snapshot: Snapshot) -> int:
     return int(known.registered) - int(connection.execute(spent).scalar_one())
 
 
-def enough(connection: sa.Connection, study: str, snapshot: Snapshot) -> bool:
+def enough(connection: sa.Connection, snapshot: Snapshot) -> bool:
     """Return True if the rounds of the current wave can begin: as many people as it needs are registered."""
-    assert snapshot.wave is not None
-    here = askable(connection, study, snapshot) >= snapshot.wave.plan.people  # at once, unlike the rest
-    return here and (snapshot.definition.strata is None or not lacking(connection, study, snapshot))
+    here = askable(connection, snapshot) >= snapshot.open_wave.plan.people  # at once, unlike the rest
+    return here and (snapshot.definition.strata is None or not lacking(connection, snapshot))
 
 
-def lacking(connection: sa.Connection, study: str, snapshot: Snapshot) -> dict[str | None, int]:
+def lacking(connection: sa.Connection, snapshot: Snapshot) -> dict[str | None, int]:
     """Count how many more people of each stratum must register before the rounds of the current wave can begin."""
     if snapshot.definition.strata is None:
-        here: dict[str | None, int] = {None: askable(connection, study, snapshot)}
-    else:
-        here = count_later(connection, study, snapshot.most_participations, newest=0)
-    return missing(snapshot, here)
+        return missing(snapshot, {None: askable(connection, snapshot)})
+    return missing(snapshot, count_later(connection, snapshot.study, snapshot.most_participations, newest=0))
 
 
 def missing(snapshot: Snapshot, here: Mapping[str | None, int]) -> dict[str | None, int]:
@@ -91,12 +87,13 @@ def recount(invited: Invitations) -> None:
     log.update_study(invited.connection, invited.study, invited=invited.held)
 
 
-def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
+def ask(context: Context, snapshot: Snapshot) -> bool:
     """Invite as many people as are missing; return False if nobody is missing or nobody is left.
 
     All are drawn at once and invited in chunks; the wave collects from the first chunk on. If the process is killed in
     between, the next one draws the rest from those who were not invited: together they are a uniform sample, too.
     """
+    study, wave = snapshot.study, snapshot.open_wave
     with context.database.read() as connection:
         row = log.row_of(connection, study)
         if row.seq != snapshot.seq or row.invited >= wave.plan.people:
@@ -118,7 +115,7 @@ def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
         alone = others and not chosen
         waiting = alone and wave.release.second != SHUFFLER and invited.waits
     if alone and not waiting:
-        return _play_again(context, study, snapshot, row.invited)
+        return _play_again(context, snapshot, row.invited)
     if not chosen and row.short == short and row.stage == Stage.COLLECTING:
         return False
     stage = row.stage
@@ -126,7 +123,7 @@ def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
         if start:
             time.sleep(PAUSE)
         part = chosen[start : start + ASKED_AT_ONCE]
-        if not _invite(context, study, snapshot, wave, part, (stage, row.invited + start, asked + start), short):
+        if not _invite(context, snapshot, part, (stage, row.invited + start, asked + start), short):
             return True  # another coordinator is asking people, or has closed the wave
         stage = Stage.COLLECTING
     context.note("asked", study=study, wave=wave.plan.wave, people=len(chosen), short=short)
@@ -134,20 +131,15 @@ def ask(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
 
 
 def _invite(
-    context: Context,
-    study: str,
-    snapshot: Snapshot,
-    wave: Wave,
-    chosen: list[int],
-    before: tuple[Stage, int, int],
-    short: int,
+    context: Context, snapshot: Snapshot, chosen: list[int], before: tuple[Stage, int, int], short: int
 ) -> bool:
     """Invite these people in one transaction, unless the stage or the numbers of the invited are not as `before`."""
+    study, wave = snapshot.study, snapshot.open_wave
     ready = wave.release.batch is None  # otherwise the second server must know the token first
     deadline = context.clock() + snapshot.definition.rules.deadline
-    rows = made(context.secret, study, wave.plan.wave, chosen, deadline, ready)
+    rows = made(context.secrets.in_use, study, wave.plan.wave, chosen, deadline, ready)
     with context.database.write() as connection:
-        row: Any = log.lock_unmoved(connection, study, snapshot.seq)
+        row: Any = log.lock_unmoved(connection, snapshot)
         invited = Invitations(connection, study, wave.plan.wave)
         # Those who hold an invitation may be as many as before although others were invited since; who were ever asked
         # are not. So nobody gets two invitations at a time, and no stratum more than its quota.
@@ -161,18 +153,20 @@ def _invite(
     return True
 
 
-def _play_again(context: Context, study: str, snapshot: Snapshot, invited: int) -> bool:
+def _play_again(context: Context, snapshot: Snapshot, invited: int) -> bool:
     """Let the rounds of the wave begin again, for people who registered after they were played."""
+    study = snapshot.study
     with context.database.write() as connection:
-        row: Any = log.lock_unmoved(connection, study, snapshot.seq)
+        row: Any = log.lock_unmoved(connection, snapshot)
         if row is not None and (row.stage, row.invited) == (Stage.COLLECTING, invited):
             log.update_study(connection, study, stage=Stage.OPEN, newest=None, played=0, short=0)
             context.note("played_again", study=study, wave=row.wave)
     return True
 
 
-def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
+def collect(context: Context, snapshot: Snapshot) -> bool:
     """Tell the shuffler about new, overdue and withdrawn tokens; only it knows which of them have answered."""
+    study, wave = snapshot.study, snapshot.open_wave
     number = wave.plan.wave
     with context.database.read() as connection:
         row = log.row_of(connection, study)
@@ -184,7 +178,7 @@ def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> boo
     overdue = [one.token_hash for one in here if shuffled and one.ready and one.deadline < context.clock()]
     progress = _announce(context, row, wave, new, overdue, forget)
     if isinstance(progress, Refusal):
-        return not shuffled and progress.status in OVER and _begin_again(context, row, snapshot, wave)
+        return not shuffled and progress.status in OVER and _begin_again(context, row, snapshot)
     if shuffled:
         context.shuffled[study] = progress.count
     if new or progress.withdrawn or progress.answered:
@@ -197,7 +191,7 @@ def collect(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> boo
                 return True
             deadline = context.clock() + snapshot.definition.rules.deadline
             Invitations(connection, study, number).make_ready(new, deadline)
-    return ask(context, study, snapshot, wave) or bool(new)
+    return ask(context, snapshot) or bool(new)
 
 
 def total_of(connection: sa.Connection, study: str, wave: int) -> str | None:
@@ -206,8 +200,9 @@ def total_of(connection: sa.Connection, study: str, wave: int) -> str | None:
     return connection.execute(wanted).scalar_one_or_none()
 
 
-def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
+def seal(context: Context, snapshot: Snapshot) -> bool:
     """Have the helper add up its shares of the people whose shares are here; keep its total, or end those it misses."""
+    study, wave = snapshot.study, snapshot.open_wave
     number = wave.plan.wave
     with context.database.read() as connection:
         row = log.row_of(connection, study)
@@ -221,26 +216,25 @@ def seal(context: Context, study: str, snapshot: Snapshot, wave: Wave) -> bool:
     if isinstance(sealed, Refusal) and sealed.status not in OVER:
         return False
     with context.database.write() as connection:
-        locked = log.lock_unmoved(connection, study, snapshot.seq)
-        if locked is None or locked.batch != row.batch or total_of(connection, study, number):
+        invited = _unsealed(connection, snapshot, row.batch)
+        if invited is None:
             return True
-        invited = Invitations(connection, study, number)
         if sorted(invited.answered) != chosen:
             return True  # another coordinator was told who is missing
         if isinstance(sealed, Refusal):
-            give_up(Turn(context, connection, locked, snapshot, wave))
+            give_up(context, invited, snapshot)
         elif sealed.missing:
-            invited.take_back(sealed.missing)
+            invited.take_back([bytes.fromhex(token) for token in sealed.missing])
             recount(invited)
             context.note("missing", study=study, wave=number, people=len(sealed.missing))
         else:
-            text = json.dumps({"count": len(chosen), "total": list(sealed.total)})
+            text = json.dumps({"count": len(chosen), "total": sealed.total})
             connection.execute(sa.insert(totals).values(study=study, wave=number, body=text))
             context.note("total", study=study, wave=number, people=len(chosen))
     return True
 
 
-def _sealed(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> Sealed | Refusal:
+def _sealed(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> SealedBatch | Refusal:
     """Have the helper seal the batch; refuse what no helper says of these people."""
     batch = wave.release.batch
     assert batch is not None
@@ -248,7 +242,7 @@ def _sealed(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> Seal
         return _no_second(context, row)
     try:
         sealed = context.shuffler.seal(row.batch, chosen)
-        if not set(chosen).issuperset(sealed.missing):
+        if not {token.hex() for token in chosen}.issuperset(sealed.missing):
             raise Refusal(502, "the helper misses people of whom nobody spoke; ask its operator")
         if not sealed.missing and not batch.could_be_shares(sealed.total):
             raise Refusal(502, "the helper's total is not one of shares; ask its operator")
@@ -258,33 +252,44 @@ def _sealed(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> Seal
     return sealed
 
 
-def _begin_again(context: Context, row: Any, snapshot: Snapshot, wave: Wave) -> bool:
+def _unsealed(connection: sa.Connection, snapshot: Snapshot, batch: str) -> Invitations | None:
+    """Lock the study, and return its invitations; None if another coordinator has sealed the batch, or gone on."""
+    row = log.lock_unmoved(connection, snapshot)
+    if row is None or row.batch != batch or total_of(connection, row.id, row.wave):
+        return None
+    return Invitations(connection, row.id, row.wave)
+
+
+def _begin_again(context: Context, row: Any, snapshot: Snapshot) -> bool:
     """Give a batch up that the helper has sealed although people are missing here: shares of this side were lost."""
-    number = wave.plan.wave
     with context.database.write() as connection:
-        locked = log.lock_unmoved(connection, row.id, snapshot.seq)
-        if locked is None or locked.batch != row.batch or total_of(connection, row.id, number):
+        invited = _unsealed(connection, snapshot, row.batch)
+        if invited is None or invited.funnel.answered >= snapshot.open_wave.plan.people:
             return True
-        if Invitations(connection, row.id, number).funnel.answered >= wave.plan.people:
-            return True
-        give_up(Turn(context, connection, locked, snapshot, wave))
+        give_up(context, invited, snapshot)
     return False  # so that a helper that refuses everything is asked once a second, and no more often
 
 
-def clean_up(context: Context, study: str, snapshot: Snapshot) -> bool:
+def clean_up(context: Context, snapshot: Snapshot) -> bool:
     """Have the shuffler forget what it may not keep of a study that is paused or over; return True if it did."""
     with context.database.read() as connection:
-        row = log.row_of(connection, study)
+        row = log.row_of(connection, snapshot.study)
         if row.batch is None:
             return False
-        here = total_of(connection, study, row.wave)
-        forget = [] if here else participants.pending(connection, study, row.wave)
-    if row.stage == Stage.FINISHED:
-        return _call_off(context, row)
-    if not forget or snapshot.wave is None:
+        here = total_of(connection, row.id, row.wave)
+        forget = [] if here else participants.pending(connection, row.id, row.wave)
+    if row.stage != Stage.FINISHED:
+        told = _forget(context, row, snapshot.wave, forget) if forget and snapshot.wave is not None else None
+        return isinstance(told, BatchProgress) and bool(told.withdrawn)  # otherwise the reports are in the total
+    if context.shuffler is None:
+        _no_second(context, row)
         return False
-    told = _forget(context, row, snapshot.wave, forget)
-    return isinstance(told, BatchProgress) and bool(told.withdrawn)  # otherwise the reports are in the total
+    context.shuffler.call_off(row.batch)
+    with context.database.write() as connection:
+        log.row_of(connection, row.id, lock=True)
+        log.update_study(connection, row.id, batch=None)  # only now is the study done with it
+    context.note("called_off", study=row.id, wave=row.wave)
+    return True
 
 
 def _forget(context: Context, row: Any, wave: Wave, forget: list[bytes]) -> BatchProgress | Refusal:
@@ -296,19 +301,6 @@ def _forget(context: Context, row: Any, wave: Wave, forget: list[bytes]) -> Batc
             if locked.batch == row.batch:
                 _note_ended(connection, locked, told, forget)
     return told
-
-
-def _call_off(context: Context, row: Any) -> bool:
-    """Have the batch of a study that an operator ended deleted; only then is the study done with it."""
-    if context.shuffler is None:
-        _no_second(context, row)
-        return False
-    context.shuffler.call_off(row.batch)
-    with context.database.write() as connection:
-        log.row_of(connection, row.id, lock=True)
-        log.update_study(connection, row.id, batch=None)
-    context.note("called_off", study=row.id, wave=row.wave)
-    return True
 
 
 def _announce(
@@ -325,7 +317,7 @@ def _announce(
         context.note("not_announced", study=row.id, people=batch.size, status=refusal.status)
         return refusal
     # A helper that takes an announcement has not sealed the batch: it has forgotten all of them, whatever it says.
-    return BatchProgress(told.count, tuple(forget), ()) if batch.shared else told
+    return BatchProgress(told.count, [token.hex() for token in forget], []) if batch.shared else told
 
 
 def _no_second(context: Context, row: Any) -> Refusal:
@@ -336,82 +328,81 @@ def _no_second(context: Context, row: Any) -> Refusal:
 def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, forget: list[bytes]) -> None:
     """Write down which tokens ended and which have answered, and erase what the shuffler has forgotten."""
     gone, invited = set(forget), Invitations(connection, row.id, row.wave)
-    invited.withdraw([token for token in progress.withdrawn if token not in gone])
-    participants.erase_confirmed(connection, row, [token for token in progress.withdrawn if token in gone])
-    invited.note_answered(progress.answered)
+    withdrawn = set(map(bytes.fromhex, progress.withdrawn))
+    invited.withdraw(sorted(withdrawn - gone))
+    participants.erase_confirmed(connection, row, withdrawn & gone)
+    invited.note_answered([bytes.fromhex(token) for token in progress.answered])
     recount(invited)
 
 
-def close(turn: Turn) -> bool:
+def close(context: Context, invited: Invitations, snapshot: Snapshot) -> bool:
     """Release the wave from the second server's total, the reports in the inbox, or both; return False if they lack."""
-    context, connection, study, wave = turn.context, turn.connection, turn.study, turn.wave
-    number, alone = wave.plan.wave, wave.release.batch is None
-    total = None if alone else total_of(connection, study, number)
-    if not (turn.invitations.funnel.answered >= wave.plan.people if alone else total):
+    connection, study, wave = invited.connection, invited.study, snapshot.open_wave
+    alone = wave.release.batch is None
+    total = None if alone else total_of(connection, study, invited.wave)
+    if not (invited.funnel.answered >= wave.plan.people if alone else total):
         return False  # someone withdrew, or another coordinator found the batch void
-    tally = _tally(turn, total)
+    tally = _tally(invited, wave, total)
     if tally is None:
-        give_up(turn)
+        give_up(context, invited, snapshot)
         return True
-    counted = turn.invitations.settle()
-    named = counted if turn.snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
-    feedback, entry = release_wave(wave, tally, turn.snapshot.ledger, context.noise, named)
-    _delete_reports(turn)
+    counted = invited.settle()
+    named = counted if snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
+    feedback, entry = release_wave(wave, tally, snapshot.ledger, context.noise, named)
+    _delete_reports(invited)
     connection.execute(sa.delete(plays).where(plays.c.study == study))
-    turn.invitations.forget()
-    participants.erase_rest(connection, study, number)
+    invited.forget()
+    participants.erase_rest(connection, study, invited.wave)
     scrub_after(connection)
     # Last, because it writes the release into the record, and what follows is the commit.
-    journal = SqlJournal(connection, study, turn.now, context.released)
-    journal.append([Released(feedback, entry)], turn.row.seq, stage=Stage.CLOSED, short=0, batch=None)
+    journal = SqlJournal(connection, study, context.clock(), context.released)
+    journal.append([Released(feedback, entry)], snapshot.seq, stage=Stage.CLOSED, short=0, batch=None)
     context.shuffled.pop(study, None)
-    context.note("closed", study=study, wave=number, people=tally.count)
+    context.note("closed", study=study, wave=invited.wave, people=tally.count)
     return True
 
 
-def _tally(turn: Turn, total: str | None) -> Tally | None:
+def _tally(invited: Invitations, wave: Wave, total: str | None) -> Tally | None:
     """Return the inbox's total, the second server's, or both put together; None if no people can have that."""
     if total is None:
-        return _add_up(turn)
+        return _add_up(invited, wave)
     said = json.loads(total)
     theirs = Tally(said["count"], tuple(said["total"]), 1.0)
-    if turn.wave.release.second == SHUFFLER:
+    if wave.release.second == SHUFFLER:
         return theirs
-    ours = _add_up(turn)
+    ours = _add_up(invited, wave)
     try:
-        return turn.wave.release.join(ours, theirs)
+        return wave.release.join(ours, theirs)
     except InputError:
         return None
 
 
-def give_up(turn: Turn) -> None:
+def give_up(context: Context, invited: Invitations, snapshot: Snapshot) -> None:
     """Begin a new batch with other people: those of this one have answered, and their answers are spent."""
-    connection, study, number = turn.connection, turn.study, turn.wave.plan.wave
-    turn.invitations.settle()
-    turn.invitations.spend(turn.snapshot.definition.rules.participations)
-    counted = turn.invitations.answered
-    _delete_reports(turn)
-    turn.invitations.take_back(counted)
-    participants.erase_rest(connection, study, number)
+    connection, study = invited.connection, invited.study
+    invited.settle()
+    invited.spend(snapshot.definition.rules.participations)
+    counted = invited.answered
+    _delete_reports(invited)
+    invited.take_back(counted)
+    participants.erase_rest(connection, study, invited.wave)
     log.update_study(connection, study, batch=new_key(), invited=0, short=0)
-    turn.context.note("voided", study=study, wave=number, people=len(counted))
+    context.note("voided", study=study, wave=invited.wave, people=len(counted))
 
 
-def _delete_reports(turn: Turn) -> None:
+def _delete_reports(invited: Invitations) -> None:
     for table in (inbox, totals):
-        ours = (table.c.study == turn.study, table.c.wave == turn.wave.plan.wave)
-        turn.connection.execute(sa.delete(table).where(*ours))
+        ours = (table.c.study == invited.study, table.c.wave == invited.wave)
+        invited.connection.execute(sa.delete(table).where(*ours))
 
 
-def _add_up(turn: Turn) -> Tally:
+def _add_up(invited: Invitations, wave: Wave) -> Tally:
     """Add up the reports in the inbox, one chunk at a time."""
-    wave = turn.wave
-    wanted = sa.select(inbox.c.body).where(inbox.c.study == turn.study, inbox.c.wave == wave.plan.wave)
-    rows = turn.connection.execute(wanted.execution_options(stream_results=True))
+    wanted = sa.select(inbox.c.body).where(inbox.c.study == invited.study, inbox.c.wave == invited.wave)
+    rows = invited.connection.execute(wanted.execution_options(stream_results=True))
     arms = len(wave.plan.arms)
-    parts = (wave.release.tally(matrix(chunk, arms)) for chunk in rows.scalars().partitions(CHUNK))
-    tally = reduce(add, parts)
-    counted = turn.invitations.funnel.answered
+    tally = reduce(add, (wave.release.tally(matrix(part, arms)) for part in rows.scalars().partitions(CHUNK)))
+    counted = invited.funnel.answered
     if tally.count != counted:
         raise RuntimeError(f"the inbox holds {tally.count} reports of the wave, and {counted} were counted")
     return tally

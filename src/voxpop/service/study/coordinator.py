@@ -10,20 +10,20 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.errors import InputError, require_integer
-from voxpop.privacy.release import SHUFFLER, Batch
+from voxpop.privacy.release import SHUFFLER
 from voxpop.service import audit
 from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import Keyring, hash_key, same
 from voxpop.service.messages import Count, Reply
 from voxpop.service.refusals import Refusal, no_study
+from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import counts, newest_person, plays, studies, totals
 from voxpop.service.study import life, log, status
 from voxpop.service.study.collecting import total_of
-from voxpop.service.study.context import Context, ShufflerLink
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name
 from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.log import Record, Snapshot, Snapshots, SqlJournal, text_of
+from voxpop.service.study.log import Context, Record, Snapshot, SqlJournal, text_of
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
 from voxpop.service.study.status import CurrentDecision
 
@@ -44,16 +44,7 @@ class Coordinator:
         self, database: Database, secret: Keyring | bytes, shuffler: ShufflerLink | None = None, **named: Any
     ) -> None:
         self.context = Context(database, Keyring.of(secret), shuffler, **named)
-
-    @property
-    def database(self) -> Database:
-        """The database with all studies."""
-        return self.context.database
-
-    @property
-    def snapshots(self) -> Snapshots:
-        """The snapshots of all studies."""
-        return self.context.snapshots
+        self.database, self.snapshots = database, self.context.snapshots
 
     # -- the operator
 
@@ -160,13 +151,12 @@ class Coordinator:
             if row.wave != wave or row.stage not in IN_PLAY:
                 raise Refusal(409, f"wave {wave} is not being played, wave {row.wave} is {row.stage}; ask again")
             snapshot = self.snapshots.current(study, connection)
-            assert snapshot.wave is not None
             if row.newest is None:
-                needed = snapshot.wave.plan.people
+                needed = snapshot.open_wave.plan.people
                 sentence = f"the rounds of wave {wave} begin when {needed} people who can be asked are registered"
                 raise Refusal(409, f"{sentence}; ask for the decision in force again")
             begun = row.newest if row.played else newest_person(connection)  # nobody has missed a round so far
-            counted = min(rounds, snapshot.wave.plan.asked - row.played)
+            counted = min(rounds, snapshot.open_wave.plan.asked - row.played)
             done = row.played + counted
             connection.execute(sa.insert(plays).values(study=study, key=key, wave=wave, rounds=rounds))
             log.update_study(connection, study, stage=Stage.PLAYING, played=done, newest=begun)
@@ -183,7 +173,13 @@ class Coordinator:
             wave = None if snapshot is None else snapshot.wave
             if row is None or wave is None or wave.release.second != SHUFFLER:  # a helper is asked for totals
                 raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
-            _require_whole(wave.release.batch, count, total, tokens)
+            assert wave.release.batch is not None, "only a wave with a batch waits for a total"
+            try:
+                wave.release.batch.require_total(count, total)
+            except InputError as error:
+                raise Refusal(422, str(error)) from None
+            if not len(tokens) == len(set(tokens)) == count:
+                raise Refusal(422, f"a total of {count} people names {count} different tokens; forward the whole batch")
             text, stored = json.dumps({"count": count, "total": total}), total_of(connection, row.id, row.wave)
             if stored is not None:
                 if stored != text:
@@ -196,14 +192,3 @@ class Coordinator:
             invited.note_answered(tokens)
         self.context.note("total", study=row.id, wave=row.wave, people=count)
         return True
-
-
-def _require_whole(batch: Batch | None, count: int, total: list[int], tokens: list[bytes]) -> None:
-    """Refuse what cannot be the total of the open wave's whole batch."""
-    assert batch is not None, "only a wave with a batch waits for a total"
-    try:
-        batch.require_total(count, total)
-    except InputError as error:
-        raise Refusal(422, str(error)) from None
-    if not len(tokens) == len(set(tokens)) == count:
-        raise Refusal(422, f"a total of {count} people names {count} different tokens; forward the whole batch")

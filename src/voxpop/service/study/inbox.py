@@ -22,7 +22,7 @@ from voxpop.service.keys import digest_of, hash_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge
 from voxpop.service.stores.database import driver_of
-from voxpop.service.study.context import Context
+from voxpop.service.study.log import Context
 from voxpop.service.study.stages import Stage
 
 
@@ -86,7 +86,9 @@ def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
             driver_of(connection) as driver,
             driver.pipeline(),  # two round trips: to look, and to store and commit
         ):
-            return _store(context, _InPostgresql(driver), uploads)
+            verdicts = _store(context, _InPostgresql(driver), uploads)
+            driver.commit()  # together with what was inserted, in the same round trip
+            return verdicts
         # Another coordinator has counted a report under one of these tokens since they were looked up.
     raise RuntimeError(f"receipts changed {TRIES} times while reports were stored")  # all others wait for this writer
 
@@ -94,12 +96,13 @@ def store(context: Context, uploads: list[Upload]) -> list[Verdict]:
 def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Upload]) -> list[Verdict]:
     hashes = [hash_key(upload.token) for upload in uploads]
     stages, rows = desk.look(sorted({upload.place[0] for upload in uploads}), hashes)
-    valid = _valid(context, uploads, stages)
+    problems = _problems(context, uploads, stages)
     verdicts: list[Verdict] = []
     new: dict[int, tuple[Upload, bytes]] = {}
     counted: dict[Place, Counter[str]] = defaultdict(Counter)
-    for upload, hashed, problem in zip(uploads, hashes, valid, strict=True):
+    for index, (upload, hashed) in enumerate(zip(uploads, hashes, strict=True)):
         row: Any = rows.get(hashed)
+        problem = problems.get(index)
         stage: Any = stages.get(upload.place[0])
         belongs = row is not None and (row.study, row.wave) == upload.place
         digest = digest_of(upload.token, upload.body)
@@ -108,7 +111,7 @@ def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Uplo
         else:
             before = None if row is None or row.id not in new else new[row.id][1]
             over = belongs and (row.expired or stage.wave != row.wave or stage.stage != Stage.COLLECTING)
-            verdict = judge("study or wave", row, hashed, digest, before, belongs, over, problem)
+            verdict = judge("study or wave", row, digest, before, belongs, over, problem)
         verdicts.append(verdict)
         if verdict is True:
             new[row.id] = (upload, digest)
@@ -119,7 +122,6 @@ def _store(context: Context, desk: _InSqlite | _InPostgresql, uploads: list[Uplo
         here = ((number, one) for number, one in new.items() if one[0].place == place)
         reports = sorted((number, digest, upload.body) for number, (upload, digest) in here)
         desk.insert(place, context.writer, reports, counted[place])
-    desk.commit()
     return verdicts
 
 
@@ -165,10 +167,6 @@ class _InPostgresql:
         }
         self._driver.cursor().execute(STORE, values)
 
-    def commit(self) -> None:
-        """Commit together with what was inserted, in the same round trip."""
-        self._driver.commit()
-
 
 class _InSqlite:
     """The same in SQLite, where the transaction holds the only write lock.
@@ -211,9 +209,6 @@ class _InSqlite:
         tally = (*place, writer, counted["answered"], counted["refused"])
         self._connection.exec_driver_sql(COUNT.format(_marks(len(tally))), tally)
 
-    def commit(self) -> None:
-        """Leave that to the end of the transaction, which first looks after the file."""
-
 
 def _marks(count: int) -> str:
     return ", ".join("?" * count)
@@ -223,27 +218,24 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else bytes.fromhex(text)
 
 
-def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> list[Refusal | None]:
-    """Check each report as its release does; return the problem of each, or None.
+def _problems(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> dict[int, Refusal]:
+    """Check each report as its release does; return the problems of those that have one.
 
     A report that belongs to the shuffler is refused, however sound: with a receipt here nobody would be asked instead,
     and the shuffler's batch would never be whole.
     """
-    problems: list[Refusal | None] = [None] * len(uploads)
-    groups: dict[tuple[str, int], list[int]] = defaultdict(list)
+    problems: dict[int, Refusal] = {}
+    groups: dict[Place, dict[int, bytes]] = defaultdict(dict)
     for index, upload in enumerate(uploads):
         if upload.place[0] in stages:
-            groups[upload.place].append(index)
-    for (study, wave), indices in groups.items():
+            groups[upload.place][index] = upload.body
+    for (study, wave), bodies in groups.items():
         current = context.snapshots.at(study, stages[study].seq).wave
         if current is None or current.plan.wave != wave:
             continue  # it is too late anyway
         if current.release.second == SHUFFLER:
             sentence = "reports of this study go to its shuffler; upload to the address from the check-in"
-            for index in indices:
-                problems[index] = Refusal(ELSEWHERE, sentence)
-            continue
-        bodies = [uploads[index].body for index in indices]
-        for index, problem in check(current.release.accept, current.release.arms, bodies, indices):
-            problems[index] = problem
+            problems |= dict.fromkeys(bodies, Refusal(ELSEWHERE, sentence))
+        else:
+            problems |= check(current.release.accept, current.release.arms, bodies)
     return problems

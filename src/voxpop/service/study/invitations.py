@@ -31,14 +31,6 @@ CHUNK = 10_000  # tokens per statement
 READ = 10_000  # people who are read at once, so that other threads get their turn
 CHANCES = 2  # invitations to a wave, before somebody else is asked for
 
-# For PostgreSQL: as binary arrays, any number of rows is one statement with eight values.
-INSERT = """
-    INSERT INTO invitations (study, wave, person, nonce, token_hash, deadline, ready, expired)
-    SELECT * FROM unnest(
-        %b::text[], %b::integer[], %b::bigint[], %b::bytea[], %b::bytea[], %b::float8[], %b::boolean[], %b::boolean[]
-    )
-"""
-
 
 @dataclass(frozen=True)
 class Funnel:
@@ -119,8 +111,7 @@ class Invitations:
     @property
     def last_deadline(self) -> float | None:
         """When the last of those that were answered or still can be runs out; None if there are none."""
-        last = sa.select(sa.func.max(invitations.c.deadline)).where(self._held)
-        found: float | None = self.connection.execute(last).scalar_one_or_none()
+        found: float | None = self.connection.scalar(sa.select(sa.func.max(invitations.c.deadline)).where(self._held))
         return found
 
     @property
@@ -173,13 +164,8 @@ class Invitations:
 
     def insert(self, rows: list[dict[str, Any]]) -> None:
         """Store invitations, and count those who are asked."""
-        if not rows:
-            return
-        if self.connection.dialect.name == "sqlite":
+        if rows:
             self.connection.execute(sa.insert(invitations), rows)
-        else:
-            names = ("study", "wave", "person", "nonce", "token_hash", "deadline", "ready", "expired")
-            self.connection.exec_driver_sql(INSERT, tuple([row[name] for row in rows] for name in names))
         self.add(asked=len(rows))
 
     def expire(self, now: float) -> int:

@@ -19,9 +19,8 @@ from voxpop.service.stores import schema
 from voxpop.service.stores.database import Database, insert_into, scrub_after
 from voxpop.service.stores.schema import deleted, inbox, plays, studies, totals
 from voxpop.service.study import log, participants
-from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.log import SqlJournal
+from voxpop.service.study.log import Context, SqlJournal
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
 

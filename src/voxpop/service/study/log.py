@@ -1,12 +1,17 @@
-"""A study's log in the database: the SQL backend of its journal, and the snapshots that a process keeps in memory."""
+"""A study's log in the database: the SQL backend of its journal, the snapshots of it that a process keeps in memory,
+and what else the parts of a coordinator share.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from secrets import token_hex
 from threading import Lock
 from typing import Any
 
@@ -18,7 +23,11 @@ from voxpop.errors import InputError
 from voxpop.io.schema import encode, wave_for_devices
 from voxpop.journal import journal
 from voxpop.journal.journal import Course, Event, Released, decode_event, encode_event
+from voxpop.journal.wave import Wave
+from voxpop.privacy import Secure, Source
+from voxpop.service.keys import Keyring
 from voxpop.service.refusals import no_study
+from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import events, studies
 from voxpop.service.study.definition import Definition, most_participations
@@ -47,12 +56,6 @@ class SqlJournal:
     study: str
     at: float = 0.0  # when what is appended happened
     record: ReleaseRecord | None = None
-    decode: Callable[[Mapping[str, Any]], journal.Definition] = Definition.decode
-
-    @property
-    def definition(self) -> journal.Definition:
-        """What the study begins with."""
-        return self.decode(self.records()[0].body)
 
     def records(self, start: int = 0) -> list[Record]:
         """Return the records numbered `start` and above."""
@@ -111,10 +114,10 @@ def row_of(connection: sa.Connection, study: str, lock: bool = False, alone: boo
     return row
 
 
-def lock_unmoved(connection: sa.Connection, study: str, seq: int) -> Any:
-    """Lock the row of a study that runs and whose log has not grown; return None otherwise."""
-    row = row_of(connection, study, lock=True)
-    return row if row.seq == seq and row.life == Life.RUNNING else None
+def lock_unmoved(connection: sa.Connection, snapshot: Snapshot) -> Any:
+    """Lock the row of a study that runs and whose log has not grown since; return None otherwise."""
+    row = row_of(connection, snapshot.study, lock=True)
+    return row if row.seq == snapshot.seq and row.life == Life.RUNNING else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +127,20 @@ class Snapshot(Course):
     definition: Definition
 
     @property
+    def study(self) -> str:
+        """The study's name."""
+        return self.definition.name
+
+    @property
     def seq(self) -> int:
         """The number of the last event; the definition has number 0."""
         return self.events
+
+    @property
+    def open_wave(self) -> Wave:
+        """The wave that is open, where one must be."""
+        assert self.wave is not None
+        return self.wave
 
     @property
     def best(self) -> int:
@@ -136,8 +150,8 @@ class Snapshot(Course):
     @cached_property
     def told(self) -> msgspec.Raw:
         """What devices are told about the open wave, as JSON."""
-        assert self.wave is not None
-        told = wave_for_devices(self.problem, self.wave.plan, encode(self.wave.release), self.direction)
+        wave = self.open_wave
+        told = wave_for_devices(self.problem, wave.plan, encode(wave.release), self.direction)
         return msgspec.Raw(text_of(told))
 
     @cached_property
@@ -152,19 +166,17 @@ class Snapshot(Course):
         They follow from study and wave, so that every process computes the same, also after the secret of the tokens
         was replaced. They tell nothing of who is asked.
         """
-        assert self.wave is not None
-        strata, plan = self.definition.strata, self.wave.plan
+        strata, plan = self.definition.strata, self.open_wave.plan
         if strata is None:
             return {None: plan.people}
-        bits = hashlib.shake_256(f"{self.definition.name}, wave {plan.wave}".encode()).digest(8 * plan.people)
+        bits = hashlib.shake_256(f"{self.study}, wave {plan.wave}".encode()).digest(8 * plan.people)
         offsets = (np.frombuffer(bits, "<u8") >> 11) / 2.0**53
         return dict(strata.quotas(offsets).items())
 
     @cached_property
     def most_participations(self) -> int:
         """How often a person may take part in waves like the open one before the budget is spent."""
-        assert self.wave is not None
-        entry = self.wave.release.entry(self.wave.plan.people)
+        entry = self.open_wave.release.entry(self.open_wave.plan.people)
         return most_participations(self.ledger, entry, self.definition.rules.participations)
 
 
@@ -179,12 +191,11 @@ def fold(records: Iterable[Record], name: str = "study") -> Snapshot:
 
 @dataclass
 class Snapshots:
-    """The snapshots of all studies, each brought up to date on request."""
+    """The snapshots of all studies, each brought up to date on request; its dictionaries change one key at a time."""
 
     database: Database
     _snapshots: dict[str, Snapshot] = field(default_factory=dict)
     _locks: dict[str, Lock] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock)
 
     def current(self, study: str, connection: sa.Connection | None = None) -> Snapshot:
         """Return a study's snapshot, including everything that other coordinators have appended."""
@@ -196,29 +207,24 @@ class Snapshots:
             row = row_of(connection, study)  # an unknown name must not leave anything in memory
             if row.life == Life.DRAFT:  # nor may a draft, which can still change
                 return fold(log.records()[:1], study)
-        with self._lock:
-            lock = self._locks.setdefault(study, Lock())
-        with lock:
+        with self._locks.setdefault(study, Lock()):
             snapshot = self._snapshots.get(study)
             if snapshot is None:
                 snapshot = fold(log.records(), study)
             else:
                 for event in log.read(snapshot.seq):
                     snapshot = snapshot.after(event)
-            with self._lock:
-                self._snapshots[study] = snapshot
+            self._snapshots[study] = snapshot
             return snapshot
 
     def forget(self, study: str) -> None:
         """Forget the snapshot of a study that was deleted."""
-        with self._lock:
-            self._snapshots.pop(study, None)
-            self._locks.pop(study, None)
+        self._snapshots.pop(study, None)
+        self._locks.pop(study, None)
 
     def names(self) -> set[str]:
         """Return the studies whose snapshots are in memory."""
-        with self._lock:
-            return set(self._snapshots)
+        return set(self._snapshots)
 
     def known(self, study: str) -> Snapshot | None:
         """Return the snapshot in memory without reading the database; it may be out of date."""
@@ -228,3 +234,24 @@ class Snapshots:
         """Return the snapshot in memory if it is at event `seq`; otherwise read the log and return the current one."""
         snapshot = self._snapshots.get(study)
         return snapshot if snapshot is not None and snapshot.seq == seq else self.current(study, connection)
+
+
+@dataclass
+class Context:
+    """The database, the secrets, the shuffler, the source of noise, the clock and the snapshots."""
+
+    database: Database
+    secrets: Keyring
+    shuffler: ShufflerLink | None = None
+    noise: Source = field(default_factory=Secure)
+    clock: Callable[[], float] = time.time
+    note: Callable[..., None] = lambda kind, **values: None  # logs an event, never a key, a token or a report
+    released: ReleaseRecord | None = None  # outside the database; None: a restored database is not recognised
+    noted: dict[str, int] = field(default_factory=dict)  # by study: the closed waves that the record knows
+    attempts: dict[str, str] = field(default_factory=dict)  # by study: the last attempt of this process to release
+    shuffled: dict[str, int] = field(default_factory=dict)  # by study: reports that the shuffler has; for display only
+    crowd: tuple[int, float] = (0, -math.inf)  # people who may be asked, and how long that count holds
+    writer: str = field(default_factory=partial(token_hex, 8))  # whose counters this process adds to
+
+    def __post_init__(self) -> None:
+        self.snapshots = Snapshots(self.database)

@@ -7,7 +7,6 @@ than its log is written anew when somebody looks; only then is the log read.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any
@@ -20,9 +19,8 @@ from voxpop.service.messages import Count, Reply, says
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.database import insert_into
 from voxpop.service.stores.schema import counts, invitations, studies, summaries, tallies
-from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import NAMES, Funnel
-from voxpop.service.study.log import Snapshot
+from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage, State, state_of
 
@@ -123,12 +121,16 @@ def look(context: Context, only: str | None = None) -> tuple[Glance, ...]:
     """Return all studies, or one, by name; write stale summaries anew."""
     with context.database.read() as connection:
         rows = connection.execute(_wanted(only)).all()
-        stale = [row.id for row in rows if row.summed != row.seq][:MOST_STALE]
-        found = tuple(_glance(row) for row in rows)
-    if not _refresh(context, stale):
-        return found
-    with context.database.read() as connection:
-        return tuple(_glance(row) for row in connection.execute(_wanted(only)))
+    if stale := [row.id for row in rows if row.summed != row.seq][:MOST_STALE]:
+        for study in stale:
+            with suppress(Refusal, IntegrityError):  # deleted meanwhile
+                with context.database.read() as connection:
+                    snapshot = context.snapshots.current(study, connection)
+                    summary = Summary.of(snapshot, created_at(connection, study) or 0.0)
+                _write(context, study=study, seq=snapshot.seq, body=json.dumps(asdict(summary)))
+        with context.database.read() as connection:
+            rows = connection.execute(_wanted(only)).all()
+    return tuple(map(_glance, rows))
 
 
 def _wanted(only: str | None) -> sa.Select[Any]:
@@ -163,21 +165,8 @@ def _glance(row: Any) -> Glance:
     return Glance(**found, funnel=Funnel(*(int(getattr(row, name)) for name in NAMES)), summary=summary)
 
 
-def _refresh(context: Context, stale: Sequence[str]) -> bool:
-    """Write these summaries anew, unless others have written newer ones; return True if any was."""
-    written = False
-    for study in stale:
-        with suppress(Refusal, IntegrityError):  # deleted meanwhile
-            with context.database.read() as connection:
-                snapshot = context.snapshots.current(study, connection)
-                created = created_at(connection, study) or 0.0
-            body = json.dumps(asdict(Summary.of(snapshot, created)))
-            _write(context, study=study, seq=snapshot.seq, body=body)
-            written = True
-    return written
-
-
 def _write(context: Context, **row: Any) -> None:
+    """Write a summary anew, unless others have written a newer one."""
     with context.database.write() as connection:
         insert = insert_into(connection, summaries).values(**row)
         newer = {"seq": insert.excluded.seq, "body": insert.excluded.body}

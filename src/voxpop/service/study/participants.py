@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from secrets import SystemRandom
 from typing import Annotated, Any, Literal
@@ -34,9 +34,8 @@ from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.stores.database import insert_into, scrub_after
 from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, require_later, studies
 from voxpop.service.study import log
-from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.log import Snapshot
+from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.stages import UNRELEASED, Life, Stage, time_of
 
 CHECK_INS = 30.0  # a second, of all devices of a service
@@ -307,11 +306,10 @@ def pending(connection: sa.Connection, study: str, wave: int) -> list[bytes]:
     return [one.token_hash for one in _found(connection, *_pending(study, wave)) if not one.expired]
 
 
-def erase_confirmed(connection: sa.Connection, row: Any, tokens: Sequence[bytes]) -> None:
+def erase_confirmed(connection: sa.Connection, row: Any, tokens: Collection[bytes]) -> None:
     """Erase the invitations of people who withdrew, whose tokens the shuffler has forgotten or ended before."""
-    gone = set(tokens)
     pending = _found(connection, *_pending(row.id, row.wave))
-    found = [one for one in pending if one.expired or one.token_hash in gone]
+    found = [one for one in pending if one.expired or one.token_hash in tokens]
     _take_back(connection, row, found)
     _erase(connection, found, {one.person for one in found})
 

@@ -78,14 +78,13 @@ class ReleaseRecord:
         path = self._file(study)
         if not path.exists():
             return None
+        text = read_text(path)
         try:
-            said = json.loads(read_text(path))
+            said = json.loads(text)
             if "phase" in said:  # as an earlier version called a wave
                 said["wave"] = said.pop("phase")
             return LastRelease(**said)
-        except (ValueError, TypeError) as error:
-            if isinstance(error, InputError):
-                raise
+        except (ValueError, TypeError):
             raise InputError(f"{str(path)!r} is not a record of a release; restore it from a backup") from None
 
     def lost(self, connection: sa.Connection, study: str) -> Lost | None:

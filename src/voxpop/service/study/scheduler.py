@@ -7,7 +7,6 @@ import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 from starlette.concurrency import run_in_threadpool
@@ -80,9 +79,7 @@ class Scheduler:
         self._task = asyncio.create_task(self._run())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._task is not None
         # Told and not cancelled: in Python 3.11 `wait_for` may swallow a cancellation, and nobody would ever stop.
         self._stopping = True

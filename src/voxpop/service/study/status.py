@@ -18,9 +18,8 @@ from voxpop.report.view import failure_chance
 from voxpop.service.messages import Chance, Count, Decision, NotNegative, Numbers, Reply, says
 from voxpop.service.stores.schema import counts
 from voxpop.service.study import collecting, log, steps
-from voxpop.service.study.context import Context
 from voxpop.service.study.invitations import Funnel, Invitations
-from voxpop.service.study.log import Snapshot
+from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, State, state_of, time_of
 
 LIVES = {
@@ -200,8 +199,8 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
         lacking = collecting.missing(snapshot, invited.held_by_stratum) if apart else {}
         holds.append(Hold(Cause.NOBODY_LEFT, wave, row.short, lacking=lacking))
     elif snapshot.wave is not None and row.newest is None:
-        people, askable = snapshot.wave.plan.people, collecting.askable(connection, row.id, snapshot)
-        if lacking := collecting.lacking(connection, row.id, snapshot):
+        people, askable = snapshot.wave.plan.people, collecting.askable(connection, snapshot)
+        if lacking := collecting.lacking(connection, snapshot):
             holds.append(Hold(Cause.FEW_PEOPLE, wave, people, askable, lacking))
     if behind := steps.clock_behind(snapshot, row, now):
         holds.append(Hold(Cause.CLOCK_BACK, wave, seconds=behind))

@@ -7,49 +7,32 @@ has not grown; if another coordinator has already taken the step, it does nothin
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from typing import Any
 
 import sqlalchemy as sa
 
 from voxpop.journal.journal import Finished, Opened
-from voxpop.journal.wave import Wave
 from voxpop.model.waves import End
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import newest_person
 from voxpop.service.study import collecting, life, log, participants
-from voxpop.service.study.context import Context, Turn
 from voxpop.service.study.invitations import Invitations
-from voxpop.service.study.log import Snapshot, SqlJournal
+from voxpop.service.study.log import Context, Snapshot, SqlJournal
 from voxpop.service.study.stages import Life, Stage
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler
-UNASKED: dict[str, Any] = {"played": 0, "invited": 0, "newest": None, "short": 0}  # of a wave that has just begun
 LEAST_JUMP = 1.0  # seconds by which a clock must be behind to be called wrong: two coordinators' clocks differ a little
-
-
-class Due(Enum):
-    """What is to be done next for an open wave."""
-
-    NOTHING = auto()
-    BEGIN = auto()  # enough people are registered: its rounds may be played
-    COLLECT = auto()  # its rounds are played: people are asked
-    ASK = auto()  # people are missing
-    EXPIRE = auto()  # somebody's time is over
-    TELL = auto()  # the shuffler or helper about new, overdue and withdrawn tokens
-    SEAL = auto()  # all shares are in: the helper adds up its own
-    CLOSE = auto()  # all reports are in
-    READ = auto()  # the log: another coordinator was quicker
 
 
 @dataclass(frozen=True)
 class Step:
     """A step of a study: what a look without locks found due, and whether taking it changed anything."""
 
-    due: Due = Due.NOTHING
+    act: Callable[[Context, Snapshot], bool] | None = None  # takes the step; returns True if anything changed
     wake: float = 0.0  # the time of the next look if nothing happens
     lacking: int = 0  # the reports that the wave lacked before it; 0: not counted
     moved: bool = False
@@ -60,97 +43,97 @@ def step(context: Context, study: str) -> Step:
     if life.delete_again(context, study):
         return Step(moved=True)
     snapshot = context.snapshots.current(study)
-    _note_closed(context, study, len(snapshot.closed))
+    closed = len(snapshot.closed)
     with context.database.read() as connection:
         wanted = log.row_of(connection, study).life
+        if context.released is not None and closed > context.noted.get(study, 0):
+            context.released.catch_up(connection, study)  # so that this process, too, recognises an older database
+            context.noted[study] = closed
     if snapshot.ended is not None or wanted != Life.RUNNING:
-        cleaned = collecting.clean_up(context, study, snapshot)
+        cleaned = collecting.clean_up(context, snapshot)
         return Step(wake=context.clock() + LOOK_AGAIN, moved=cleaned)
-    wave = snapshot.wave
-    if wave is None:
-        _open(context, study, snapshot)
+    if snapshot.wave is None:
+        _open(context, snapshot)
         return Step(moved=True)
     with context.database.read() as connection:
         row = log.row_of(connection, study)
-        due = _look(context, connection, row, snapshot, wave)
+        due = _look(context, connection, row, snapshot)
     if behind := clock_behind(snapshot, row, context.clock()):
-        context.note("clock_back", study=study, wave=wave.plan.wave, seconds=round(behind))
-    return replace(due, moved=_take(context, study, snapshot, wave, due.due))
+        context.note("clock_back", study=study, wave=snapshot.wave.plan.wave, seconds=round(behind))
+    return due if due.act is None else replace(due, moved=due.act(context, snapshot))
 
 
-def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, wave: Wave) -> Step:
+def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot) -> Step:
     """Find out what is due, without the lock that uploads need."""
-    now, study, number = context.clock(), row.id, wave.plan.wave
+    now, study, wave = context.clock(), row.id, snapshot.open_wave
     if row.seq != snapshot.seq:
-        return Step(Due.READ)
+        return Step(moved=True)  # another coordinator was quicker: the log is read again
     if row.newest is None:
-        enough = collecting.enough(connection, study, snapshot)
-        return Step(Due.BEGIN) if enough else Step(Due.NOTHING, math.inf)
+        return Step(_begin) if collecting.enough(connection, snapshot) else Step(wake=math.inf)
     if row.stage != Stage.COLLECTING:
         played = rounds_played(snapshot, row, now) >= wave.plan.asked
-        return Step(Due.COLLECT) if played else Step(Due.NOTHING, _end_of_rounds(snapshot, row, wave))
-    if wave.release.batch is not None and collecting.total_of(connection, study, number):
-        return Step(Due.CLOSE, now + LOOK_AGAIN)
+        return Step(collecting.ask) if played else Step(wake=_end_of_rounds(snapshot, row))
+    if wave.release.batch is not None and collecting.total_of(connection, study, row.wave):
+        return Step(_close, now + LOOK_AGAIN)
+    asks = row.invited < wave.plan.people
     if wave.release.second == SHUFFLER:
-        return Step(Due.ASK if row.invited < wave.plan.people and not row.short else Due.TELL, now + TELL_AGAIN)
-    invited = Invitations(connection, study, number)
+        return Step(collecting.ask if asks and not row.short else collecting.collect, now + TELL_AGAIN)
+    invited = Invitations(connection, study, row.wave)
     lacking = wave.plan.people - invited.funnel.answered
     if wave.release.second == HELPER:
         if lacking <= 0:
-            return Step(Due.SEAL, now + TELL_AGAIN)
-        if invited.unready or participants.pending(connection, study, number):
-            return Step(Due.TELL, now + TELL_AGAIN, lacking)
+            return Step(collecting.seal, now + TELL_AGAIN)
+        if invited.unready or participants.pending(connection, study, row.wave):
+            return Step(collecting.collect, now + TELL_AGAIN, lacking)
     if lacking <= 0:
-        return Step(Due.CLOSE, now + LOOK_AGAIN)
+        return Step(_close, now + LOOK_AGAIN)
     if invited.overdue(now):
-        return Step(Due.EXPIRE, lacking=lacking)
+        return Step(_expire, lacking=lacking)
     wake = min(now + LOOK_AGAIN, invited.next_deadline(now))
-    return Step(Due.ASK if row.invited < wave.plan.people else Due.NOTHING, wake, lacking)
+    return Step(collecting.ask if asks else None, wake, lacking)
 
 
-def _take(context: Context, study: str, snapshot: Snapshot, wave: Wave, due: Due) -> bool:
-    """Do what is due; return True if anything changed."""
-    if due in (Due.NOTHING, Due.READ):
-        return due is Due.READ
-    if due in (Due.TELL, Due.SEAL):
-        act = collecting.collect if due is Due.TELL else collecting.seal
-        return act(context, study, snapshot, wave)
-    if due is Due.CLOSE and not _name_attempt(context, study, snapshot):
+def _begin(context: Context, snapshot: Snapshot) -> bool:
+    """Let the rounds of the wave be played: enough people are registered."""
+    with context.database.write() as connection:
+        row = log.lock_unmoved(connection, snapshot)
+        if row is None or row.newest is not None:  # another coordinator was quicker, or an operator paused the study
+            return row is None
+        log.update_study(connection, snapshot.study, **_beginning(connection, snapshot, context.clock()))
+    return True
+
+
+def _expire(context: Context, snapshot: Snapshot) -> bool:
+    """End the invitations of those whose time is over, and ask others."""
+    with context.database.write() as connection:
+        row = log.lock_unmoved(connection, snapshot)
+        if row is None:
+            return True
+        invited = Invitations(connection, row.id, row.wave)
+        if not invited.expire(context.clock()):
+            return False
+        collecting.recount(invited)
+    collecting.ask(context, snapshot)
+    return True
+
+
+def _close(context: Context, snapshot: Snapshot) -> bool:
+    """Release the wave: all reports are in."""
+    if not _name_attempt(context, snapshot):
         return False
-    if due not in (Due.ASK, Due.COLLECT):
-        with context.database.write() as connection:
-            row = log.lock_unmoved(connection, study, snapshot.seq)
-            if row is None:
-                return True  # another coordinator was quicker, or an operator paused the study
-            moved = _change(Turn(context, connection, row, snapshot, wave), due)
-        if due in (Due.BEGIN, Due.CLOSE) or not moved:
-            return moved
-    return collecting.ask(context, study, snapshot, wave) or due is Due.EXPIRE
+    with context.database.write() as connection:
+        row = log.lock_unmoved(connection, snapshot)
+        return row is None or collecting.close(context, Invitations(connection, row.id, row.wave), snapshot)
 
 
-def _change(turn: Turn, due: Due) -> bool:
-    """Change the study's row, and what belongs to it, in the transaction of this turn."""
-    invited = turn.invitations
-    if due is Due.BEGIN:
-        begins = turn.row.newest is None  # otherwise another coordinator was quicker
-        if begins:
-            log.update_study(turn.connection, turn.study, **_beginning(turn.connection, turn.snapshot, turn.now))
-        return begins
-    if due is Due.EXPIRE:
-        ended = invited.expire(turn.now)
-        if ended:
-            collecting.recount(invited)
-        return bool(ended)
-    return collecting.close(turn)
-
-
-def _name_attempt(context: Context, study: str, snapshot: Snapshot) -> bool:
+def _name_attempt(context: Context, snapshot: Snapshot) -> bool:
     """Give the attempt to release the wave a name, in a transaction before the release; see `released.py`.
 
     Return False if the database is older than what it released: then nothing may be released.
     """
+    study = snapshot.study
     with context.database.write() as connection:
-        row = log.lock_unmoved(connection, study, snapshot.seq)
+        row = log.lock_unmoved(connection, snapshot)
         if context.released is not None and (lost := context.released.lost(connection, study)):
             context.note("restored", study=study, lost=str(lost))
             return False
@@ -169,32 +152,23 @@ def _failed(context: Context, study: str, attempt: str) -> bool:
     return context.attempts.get(study) == attempt and (last is None or last.attempt != attempt)
 
 
-def _note_closed(context: Context, study: str, closed: int) -> None:
-    """Write down what other coordinators have closed, so that this one, too, recognises an older database."""
-    if context.released is not None and closed > context.noted.get(study, 0):
-        with context.database.read() as connection:
-            context.released.catch_up(connection, study)
-        context.noted[study] = closed
-
-
-def _open(context: Context, study: str, snapshot: Snapshot) -> None:
+def _open(context: Context, snapshot: Snapshot) -> None:
     """Append the next wave, or the end of the study. Planning needs no lock: every coordinator plans the same."""
-    wave, now = snapshot.following, context.clock()
-    planned = None if isinstance(wave, End) else replace(snapshot, wave=wave)
+    study, wave, now = snapshot.study, snapshot.following, context.clock()
     event: Opened | Finished
-    changes: dict[str, Any]
     if isinstance(wave, End):
-        event, changes = Finished(wave.reason), {"stage": Stage.FINISHED}
+        planned, event = None, Finished(wave.reason)
+        changes: dict[str, Any] = {"stage": Stage.FINISHED}
     else:
+        planned, event = replace(snapshot, wave=wave), Opened(wave.plan, wave.release)
         batch = None if wave.release.batch is None else new_key()
-        event, changes = Opened(wave.plan, wave.release), {**UNASKED, "wave": wave.plan.wave, "batch": batch}
-        changes |= {"stage": Stage.OPEN, "opened_at": now, "attempt": None}
-    if planned is not None:
+        changes = {"wave": wave.plan.wave, "batch": batch, "stage": Stage.OPEN, "opened_at": now, "attempt": None}
+        changes |= {"played": 0, "invited": 0, "newest": None, "short": 0}
         _ = planned.most_participations  # computed here, because it may take seconds, and others want to write
     with context.database.write() as connection:
-        if log.lock_unmoved(connection, study, snapshot.seq) is None:
+        if log.lock_unmoved(connection, snapshot) is None:
             return
-        if planned is not None and collecting.enough(connection, study, planned):
+        if planned is not None and collecting.enough(connection, planned):
             changes |= _beginning(connection, snapshot, now)
         SqlJournal(connection, study, now).append([event], snapshot.seq, **changes)
         if isinstance(wave, End):
@@ -212,18 +186,17 @@ def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dic
 
 def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
     """Count the rounds of the current wave played so far, by the application's reports or by the clock."""
-    assert snapshot.wave is not None
     if row.newest is None:
         return 0
     rate = snapshot.definition.rules.rounds_per_second
     rounds = row.played if rate is None else math.floor(max(0.0, now - row.opened_at) * rate)
-    return int(min(rounds, snapshot.wave.plan.asked))
+    return int(min(rounds, snapshot.open_wave.plan.asked))
 
 
-def _end_of_rounds(snapshot: Snapshot, row: Any, wave: Wave) -> float:
+def _end_of_rounds(snapshot: Snapshot, row: Any) -> float:
     """Return when a clock will have played the rounds; infinity if an application reports them."""
     rate = snapshot.definition.rules.rounds_per_second
-    return math.inf if rate is None else float(row.opened_at + wave.plan.asked / rate)
+    return math.inf if rate is None else float(row.opened_at + snapshot.open_wave.plan.asked / rate)
 
 
 def clock_behind(snapshot: Snapshot, row: Any, now: float) -> float:

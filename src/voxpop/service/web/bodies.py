@@ -16,7 +16,7 @@ from voxpop.journal.journal import Finished, Opened, Released
 from voxpop.model.direction import Direction
 from voxpop.privacy.release import Batch
 from voxpop.service.audit import AuditEntry
-from voxpop.service.messages import Chance, Count, Decision, part, says
+from voxpop.service.messages import Chance, Count, Decision, Hash, part, says
 from voxpop.service.operators import KeyInfo
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import MOST_ROUNDS
@@ -30,7 +30,6 @@ Wave = Annotated[int, Meta(ge=1, le=1000)]
 People = Annotated[int, Meta(ge=1, le=10**7)]
 Coordinates = Annotated[int, Meta(ge=1, le=100_000)]
 Bits = Annotated[int, Meta(ge=1, le=10**9)]
-Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 StudyDefinition = Annotated[dict[str, Any], part("StudyDefinition")]
 Release = Annotated[dict[str, Any], part("Release")]
 LogEvent = Annotated[dict[str, Any], part("LogEvent")]
@@ -161,14 +160,6 @@ class OpenAPI(Message):
     components: dict[str, Any]
 
 
-class BatchProgress(Message):
-    """How far a batch is."""
-
-    count: Annotated[Count, says("Reports so far.")]
-    withdrawn: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those that can no longer answer.")]
-    answered: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those whose reports are counted.")]
-
-
 # Small replies
 
 
@@ -210,12 +201,6 @@ Receipt = reply(
     "Receipt", "The report is stored, now or by an earlier request.", status=Literal["counted", "counted before"]
 )
 Taken = reply("Taken", "The total is stored.", status=Literal["taken"])
-SealedBatch = reply(
-    "SealedBatch",
-    "The total of the shares, or the tokens without a share; then nothing was added up.",
-    total=list[int],
-    missing=list[Hash],
-)
 CalledOff = reply("CalledOff", "A batch was deleted, now or before.", status=Literal["called off"])
 CheckIn = reply("CheckIn", "Whether the participant is invited and, if so, what the device needs.")  # one of these:
 CHECK_INS = (participants.Invitation, participants.Waiting, participants.NotNeeded)

@@ -24,8 +24,7 @@ from voxpop import __version__
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import overview
-from voxpop.service.study.context import Context
-from voxpop.service.study.log import Snapshot
+from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.overview import Glance
 from voxpop.service.study.stages import Life, Stage, time_of
 

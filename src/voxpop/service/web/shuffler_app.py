@@ -20,7 +20,7 @@ from voxpop.service.keys import SIGNATURE, Keyring
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler import signed_http
-from voxpop.service.shuffler.batches import EncodedReport, Shuffler
+from voxpop.service.shuffler.batches import BatchProgress, EncodedReport, SealedBatch, Shuffler
 from voxpop.service.stores.schema import batches
 from voxpop.service.web import bodies
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport, bytes_of
@@ -63,13 +63,13 @@ class ShufflerApp(Service):
             raise Refusal(401, "the signature is not that of this shuffler's coordinator; nothing was taken")
         return ""
 
-    @route("PUT", BATCH, "coordinator", bodies.BatchProgress, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
-    def announce(self, batch: str, body: Announcement) -> Any:
+    @route("PUT", BATCH, "coordinator", BatchProgress, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
+    def announce(self, batch: str, body: Announcement) -> BatchProgress:
         """Announce a batch, new tokens, tokens whose time is over, and those to forget; may be repeated."""
         return self.shuffler.announce(batch, body.batch, *map(bytes_of, (body.tokens, body.overdue, body.forget)))
 
-    @route("PUT", BATCH + "/seal", "coordinator", bodies.SealedBatch, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
-    def seal(self, batch: str, body: Seal) -> Any:
+    @route("PUT", BATCH + "/seal", "coordinator", SealedBatch, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
+    def seal(self, batch: str, body: Seal) -> SealedBatch:
         """Add up the shares of exactly these tokens, once, or say which are missing; may be repeated."""
         return self.shuffler.seal(batch, bytes_of(body.tokens))
 
