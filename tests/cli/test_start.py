@@ -9,8 +9,9 @@ import pytest
 import typer
 
 import voxpop
-from tests.helpers_cli import python
-from voxpop.cli.commands import MODULES, first_paragraph, load
+from tests.helpers_cli import main_of, python
+from voxpop.cli import operators
+from voxpop.cli.commands import MODULES, SERVED, first_paragraph, load
 
 HEAVY = {"numpy", "scipy", "matplotlib", "sqlalchemy", "pandas", "pydantic", "starlette", "uvicorn", "httpx", "numba"}
 
@@ -54,6 +55,14 @@ def test_the_list_says_what_the_command_says(name: str) -> None:
     said = str(found.info.help if isinstance(found, typer.Typer) else found.__doc__).split("\n\n")[0]
     assert first_paragraph(MODULES[name], name) == said
     assert load(name).get_short_help_str(200).rstrip(".") == said.rstrip(".")
+
+
+@pytest.mark.parametrize("name", [name for name, module in MODULES.items() if module in SERVED])
+def test_a_command_of_the_service_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operators, "find_spec", lambda name: None if name == "starlette" else name)
+    done = main_of(monkeypatch)(name, "--help")
+    assert (done.code, done.out) == (2, "")
+    assert "the service needs starlette; install it with: pip install" in done.err
 
 
 def test_names_of_the_package_are_loaded_on_demand_and_are_those_that_type_checkers_see() -> None:

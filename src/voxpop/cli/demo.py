@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import httpx
+import numpy as np
 import typer
 from rich.console import Group
 from rich.live import Live
@@ -20,18 +22,24 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from voxpop.cli.display import console, table_of
-from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, need_service, own_key, send
+from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, own_key, send
 from voxpop.cli.options import PrivacyOption
+from voxpop.client import StudyOverError
 from voxpop.errors import InputError, require_integer, require_number
+from voxpop.model.words import counted
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
 from voxpop.report.summary import describe
+from voxpop.runtime.machine import one_thread
+from voxpop.service.demo import crowd as crowds
+from voxpop.service.demo.crowd import THREADS, Crowd, Tastes, promise_of, simulated
+from voxpop.service.demo.processes import QUIET, Patience, running
+from voxpop.service.keys import new_key
+from voxpop.service.study.definition import Definition, Rules, read_definition, require_name
+from voxpop.service.study.log import Record
+from voxpop.simulation.pricing import Customers
+from voxpop.simulation.rehearsals import rewards_of_formula
 from voxpop.simulation.scenarios import Options, make_scenario
-
-if TYPE_CHECKING:
-    from voxpop.client import Promise
-    from voxpop.service.demo.crowd import Crowd, Tastes
-    from voxpop.service.study.definition import Definition
 
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -48,17 +56,6 @@ def demo(
     Both servers are processes on this machine. At the end the same reports go through the simulator, and the plans and
     the state must be the same; exits with 1 if they are not.
     """
-    need_service()
-    import httpx
-    import numpy as np
-
-    from voxpop.runtime.machine import one_thread
-    from voxpop.service.demo.crowd import BETWEEN, THREADS, Crowd, Tastes, disagreements, promise_of, simulated
-    from voxpop.service.demo.processes import QUIET, running
-    from voxpop.service.study.definition import Definition, Rules
-    from voxpop.service.study.log import Record
-    from voxpop.simulation.pricing import Customers
-
     require_integer("devices", devices, least=10, most=100_000)
     require_number("epsilon", epsilon, above=0)
     trust = make_privacy(privacy, None if privacy == NoPrivacy.model else epsilon, Private.delta)
@@ -86,7 +83,7 @@ def demo(
         made = simulated(
             tastes, range(devices), definition.direction, url, "pricing", promise_of(definition), http=http
         )
-        crowd, seen = Crowd(made, pool, longest=BETWEEN), dict[str, Any]()
+        crowd, seen = Crowd(made, pool, longest=crowds.BETWEEN), dict[str, Any]()
         with Live(console=console, refresh_per_second=5) as live:
 
             def watch(_: dict[str, Any]) -> object:
@@ -97,7 +94,7 @@ def demo(
             _live(crowd, application, watch, "the demonstration")
             watch({})
         events = [Record(**event) for event in application.send("GET", "/log")["events"]]
-        problems = disagreements(events, crowd.reports, own_noise=True)
+        problems = crowds.disagreements(events, crowd.reports, own_noise=True)
     _conclude(seen, crowd.reports, problems, scenario.f, time.monotonic() - start)
     if problems:
         raise typer.Exit(1)
@@ -137,8 +134,6 @@ def _picture(seen: dict[str, Any], devices: int) -> Group:
         shown.append(("people answered", status["answered"], status["people"]))
     for name, part, whole in shown:
         bars.add_row(name, ProgressBar(max(whole, 1), part, width=40), f"{part:,} of {whole:,}")
-    from voxpop.model.words import counted
-
     ledger = seen["ledger"]
     spent = f"{ledger['epsilon'] or 0:.3g} of {seen['budget']:g}" if seen["budget"] else "no promise"
     text = (
@@ -152,8 +147,6 @@ def _conclude(
     seen: dict[str, Any], reports: dict[int, list[list[float]]], problems: list[str], f: Any, seconds: float
 ) -> None:
     """Print the result, and whether the simulator agrees."""
-    from voxpop.model.words import counted
-
     if not console.is_terminal:
         console.print()  # the picture ends without a new line there
     best = seen["status"]["best"]["index"]
@@ -200,17 +193,12 @@ def fleet(
     file of people and a formula. They were promised what the study keeps, unless another promise is given: then a
     device refuses to answer, and this exits with 2.
     """
-    need_service()
-    import httpx
-
-    from voxpop.runtime.machine import one_thread
-    from voxpop.service.demo.crowd import THREADS, Crowd, simulated
-
     key = own_key(key_file) if key_file is not None or os.environ.get("VOXPOP_KEY") else None
     name, definition = _definition(study, url, key)
     tastes, people = _tastes(definition, population, formula, noise, seed)
     count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
-    promise = _promise(definition, privacy, epsilon)
+    kept = promise_of(definition)
+    promise = replace(kept, model=privacy or kept.model, epsilon=kept.epsilon if epsilon is None else epsilon)
     console.print(f"tastes of {count:,} devices: {tastes.origin}", highlight=False, soft_wrap=True)
     by_clock = definition.rules.rounds_per_second is not None
     application = None if key is None else _Application(url, key, name, by_clock)
@@ -234,8 +222,6 @@ def fleet(
 
 def _definition(study: str, url: str, key: str | None) -> tuple[str, Definition]:
     """Return the name and the definition of a study, from its file or from the coordinator."""
-    from voxpop.service.study.definition import Definition, read_definition, require_name
-
     if study.endswith(".toml"):
         return read_definition(Path(study))
     if key is None:
@@ -250,24 +236,14 @@ def _tastes(
     definition: Definition, population: Path | None, formula: str | None, noise: float, seed: int
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
-    from voxpop.service.demo.crowd import listed_tastes, model_tastes
-    from voxpop.simulation.rehearsals import rewards_of_formula
-
     require_integer("seed", seed, least=0)
     require_number("noise", noise, least=0)
     if (population is None) != (formula is None):
         raise InputError("a formula says what the people of a file gain; give both --population and --formula, or none")
     if population is None or formula is None:
-        return model_tastes(definition.problem, seed), None
+        return crowds.model_tastes(definition.problem, seed), None
     rewards = definition.direction.turn(rewards_of_formula(population, formula, definition.problem.decisions))
-    return listed_tastes(rewards, noise, seed), len(rewards)
-
-
-def _promise(definition: Definition, privacy: str | None, epsilon: float | None) -> Promise:
-    from voxpop.service.demo.crowd import promise_of
-
-    kept = promise_of(definition)
-    return replace(kept, model=privacy or kept.model, epsilon=kept.epsilon if epsilon is None else epsilon)
+    return crowds.listed_tastes(rewards, noise, seed), len(rewards)
 
 
 @dataclass(frozen=True)
@@ -281,8 +257,6 @@ class _Application:
 
     def play(self, wave: int) -> None:
         """Play the rounds of the wave that are left."""
-        from voxpop.service.keys import new_key
-
         try:
             while not self.by_clock and (now := self.send("GET", "/decision"))["wave"] == wave and now["rounds"]:
                 self.send("PUT", f"/rounds/{new_key()}", {"wave": wave, "rounds": now["rounds"]})
@@ -306,9 +280,6 @@ def _live(
 
     `show` shows the decision in force to people, and returns what is different when something has happened.
     """
-    from voxpop.client import StudyOverError
-    from voxpop.service.demo.processes import Patience
-
     patience = Patience(name)
     with suppress(StudyOverError):  # if asking does not pay, it ends before anyone is asked
         crowd.register()
