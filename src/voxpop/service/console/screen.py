@@ -199,7 +199,8 @@ class Console:
 
     def show(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """Reply with a page."""
-        return html(render(template, known_session(request), request.url.path, **values), status)
+        session = getattr(request.state, "session", None)
+        return html(render(template, session, request.url.path, **values), status)
 
     def moved(self, request: Request, address: str) -> Response:
         """Send the browser to another page after a form was processed."""
@@ -227,12 +228,6 @@ class Screens:
 
     def __init__(self, console: Console) -> None:
         self.console, self.coordinator, self.database = console, console.coordinator, console.coordinator.database
-
-
-def known_session(request: Request) -> Session | None:
-    """Return the session that the role check found; None if there is none."""
-    found: Session | None = getattr(request.state, "session", None)
-    return found
 
 
 def page(path: str, role: Role, method: str = "GET", **rest: Any) -> Callable[[Declared], Declared]:
@@ -297,7 +292,7 @@ def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
     Return None if a program has asked.
     """
     request = Request(scope)
-    session, path = known_session(request), request.url.path
+    session, path = getattr(request.state, "session", None), request.url.path
     if path.startswith("/v2/") or "text/html" not in request.headers.get("accept", ""):
         return None
     if is_stream(request):  # a browser would try again for ever if these were errors
