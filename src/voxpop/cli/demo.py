@@ -16,12 +16,8 @@ from typing import Annotated, Any
 import httpx
 import numpy as np
 import typer
-from rich.console import Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
-from voxpop.cli.display import console, table_of
+from voxpop.cli.display import console, say, show_summary, show_waves
 from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, own_key, send
 from voxpop.cli.options import PrivacyOption
 from voxpop.client import StudyOverError
@@ -36,7 +32,7 @@ from voxpop.service.demo.crowd import THREADS, Crowd, Tastes, promise_of, simula
 from voxpop.service.demo.processes import QUIET, Patience, running
 from voxpop.service.keys import new_key
 from voxpop.service.study.definition import Definition, Rules, read_definition, require_name
-from voxpop.service.study.log import Record
+from voxpop.service.study.log import Record, fold
 from voxpop.simulation.pricing import Customers
 from voxpop.simulation.rehearsals import rewards_of_formula
 from voxpop.simulation.scenarios import Options, make_scenario
@@ -83,21 +79,25 @@ def demo(
         made = simulated(
             tastes, range(devices), definition.direction, url, "pricing", promise_of(definition), http=http
         )
-        crowd, seen = Crowd(made, pool, longest=crowds.BETWEEN), dict[str, Any]()
-        with Live(console=console, refresh_per_second=5) as live:
-
-            def watch(_: dict[str, Any]) -> object:
-                seen.update(application.send("GET", "/watch"))
-                live.update(_picture(seen, devices))
-                return seen["status"]
-
-            _live(crowd, application, watch, "the demonstration")
-            watch({})
+        crowd = Crowd(made, pool, longest=crowds.BETWEEN)
+        _shown(crowd, application, "the demonstration")
         events = [Record(**event) for event in application.send("GET", "/log")["events"]]
         problems = crowds.disagreements(events, crowd.reports, own_noise=True)
-    _conclude(seen, crowd.reports, problems, scenario.f, time.monotonic() - start)
+    course, asked = fold(events, "pricing"), counted(sum(map(len, crowd.reports.values())), "device")
+    show_waves(course)
+    show_summary(course, scenario.f)
+    say(
+        f"{asked} answered in {counted(len(crowd.reports), 'wave')}; it ended because {course.ended}; "
+        f"{time.monotonic() - start:.1f} s"
+    )
+    for problem in problems:
+        console.print(f"[bold red]DIFFERENT[/bold red]: {problem}")
     if problems:
         raise typer.Exit(1)
+    console.print(
+        "[green]the same[/green]: the simulator, given the same reports and noise, makes the same plans and ends "
+        "in the same state, to the last bit"
+    )
 
 
 @contextmanager
@@ -116,54 +116,6 @@ def _ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _picture(seen: dict[str, Any], devices: int) -> Group:
-    """Draw the study as it is now."""
-    status = seen["status"]
-    counts = ("arms", "people", "active")
-    rows = [
-        (str(wave["wave"]), f"{wave['rounds']:,}", *(str(wave[name]) for name in counts), f"±{wave['width']:.3g}")
-        for wave in seen["waves"]
-    ]
-    table = table_of(("wave", "rounds", "played", "people", "left", "widest bound"), rows)
-    bars = Table.grid(padding=(0, 2))
-    shown = [("devices registered", status["registered"], devices)]
-    if status["stage"] != "finished":  # otherwise nothing is played, and nobody is asked
-        shown.append(("rounds played", status["played"], status["rounds"]))
-        shown.append(("people answered", status["answered"], status["people"]))
-    for name, part, whole in shown:
-        bars.add_row(name, ProgressBar(max(whole, 1), part, width=40), f"{part:,} of {whole:,}")
-    ledger = seen["ledger"]
-    spent = f"{ledger['epsilon'] or 0:.3g} of {seen['budget']:g}" if seen["budget"] else "no promise"
-    text = (
-        f"Wave {status['wave']}, {status['stage']}. Privacy ledger: {counted(ledger['releases'], 'release')} about "
-        f"{counted(ledger['people'], 'person', 'people')}, eps of the most exposed {spent}."
-    )
-    return Group(table, bars, text, *status["says"])
-
-
-def _conclude(
-    seen: dict[str, Any], reports: dict[int, list[list[float]]], problems: list[str], f: Any, seconds: float
-) -> None:
-    """Print the result, and whether the simulator agrees."""
-    if not console.is_terminal:
-        console.print()  # the picture ends without a new line there
-    best = seen["status"]["best"]["index"]
-    sent = sum(map(len, reports.values()))
-    console.print(
-        f"best price: [bold]{seen['actions'][best]}[/bold], worth {f[best]:.3f} per customer of {f.max():.3f} possible"
-        f"; {counted(sent, 'device')} answered in {counted(len(reports), 'wave')}; it ended because "
-        f"{seen['status']['reason']}; {seconds:.1f} s",
-        highlight=False,
-    )
-    if not problems:
-        console.print(
-            "[green]the same[/green]: the simulator, given the same reports and noise, makes the same plans and ends "
-            "in the same state, to the last bit"
-        )
-    for problem in problems:
-        console.print(f"[bold red]DIFFERENT[/bold red]: {problem}")
 
 
 PAUSE = 0.25  # seconds between looks at the study
@@ -292,7 +244,7 @@ def _live(
     return now
 
 
-def _shown(crowd: Crowd, application: _Application | None) -> dict[str, Any]:
+def _shown(crowd: Crowd, application: _Application | None, name: str = "the study") -> dict[str, Any]:
     """Take part in a study, and say in a line how far it is."""
     said = ""
     with console.status("registering") as shown:
@@ -308,7 +260,7 @@ def _shown(crowd: Crowd, application: _Application | None) -> dict[str, Any]:
             said = line
             return line
 
-        return _live(crowd, application, show)
+        return _live(crowd, application, show, name)
 
 
 def _answers(crowd: Crowd) -> int:
