@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from typing import Any
 
 from starlette import routing
@@ -137,7 +136,8 @@ class Guard:
                 raise Refusal(429, "too many requests from this address; wait a little", retry_after=wait)
             await self._router(scope, body, observed)
         except Exception as error:
-            reply = error_reply(error, _pattern(scope), not body.whole, partial(self._page, scope))
+            refusal = refusal_of(error, _pattern(scope))
+            reply = error_reply(refusal, not body.whole, self._page(scope, refusal))
             if status == 0:  # otherwise a reply has already begun
                 await reply(scope, receive, observed)
         finally:
@@ -165,23 +165,19 @@ def refusal_of(error: Exception, route: str) -> Refusal:
     return Refusal(500, "something went wrong here; nothing was counted, try again")
 
 
-def error_reply(
-    error: Exception, route: str, unread: bool, page: Callable[[Refusal], Response | None] = lambda _: None
-) -> Response:
-    """Make the reply to a request that failed; `unread` means that part of its body was not received.
+def error_reply(refusal: Refusal, unread: bool, page: Response | None = None) -> Response:
+    """Make the reply to a request that is refused, or complete the `page` for people.
 
-    `page` makes the reply for people, if it is people who have asked.
+    `unread` means that part of the body was not received.
     """
-    refusal = refusal_of(error, route)
-    reply = page(refusal)
     headers = {} if refusal.allow is None else {"allow": refusal.allow}
     if refusal.retry_after is not None:
         headers["retry-after"] = str(max(1, round(refusal.retry_after)))
-    if refusal.status == 401 and reply is None:
+    if refusal.status == 401 and page is None:
         headers["www-authenticate"] = "Bearer"
     if refusal.status in (413, 503) and unread:
         headers["connection"] = "close"  # the rest of the body is not wanted
-    if reply is None:
+    if page is None:
         return JSONResponse({"error": refusal.sentence}, refusal.status, headers)
-    reply.headers.update(headers)
-    return reply
+    page.headers.update(headers)
+    return page
