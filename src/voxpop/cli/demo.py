@@ -6,9 +6,9 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,14 +64,12 @@ def demo(
     definition = Definition(scenario.problem, policy, trust, reward=scenario.reward, rules=rules)
     customers = Customers(np.array([label["price"] for label in scenario.problem.decisions]))
     tastes = Tastes(customers.mean, "of customers", lambda _, plan, rng: customers.observe(plan, 1, rng)[0])
-    with (
-        _ended_by_signals(),
-        tempfile.TemporaryDirectory(prefix="voxpop-demo-", ignore_cleanup_errors=True) as folder,
-        ExitStack() as stack,
-    ):
+    _end_by_signals()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="voxpop-demo-", ignore_cleanup_errors=True))
         with console.status("starting a coordinator and a shuffler"):
             url, key = stack.enter_context(running(Path(folder), port))
-        console.print(f"console: {url}  (while this runs)", highlight=False, soft_wrap=True)
+        say(f"console: {url}  (while this runs)")
         stack.enter_context(one_thread())
         http, pool = stack.enter_context(httpx.Client(timeout=QUIET)), stack.enter_context(ThreadPoolExecutor(THREADS))
         application = _Application(url, key, "pricing", by_clock=False)
@@ -100,8 +98,7 @@ def demo(
     )
 
 
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _end_by_signals() -> None:
     """Turn SIGTERM and SIGHUP into an exception, so that all processes and files are cleaned up."""
 
     def end(number: int, _: Any) -> None:
@@ -109,13 +106,9 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(ignored, signal.SIG_IGN)  # it is already ending
         raise SystemExit(128 + number)
 
-    heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores SIGHUP
-    before = {number: signal.signal(number, end) for number in heeded}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, end)
 
 
 PAUSE = 0.25  # seconds between looks at the study
@@ -151,7 +144,7 @@ def fleet(
     count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
     kept = promise_of(definition)
     promise = replace(kept, model=privacy or kept.model, epsilon=kept.epsilon if epsilon is None else epsilon)
-    console.print(f"tastes of {count:,} devices: {tastes.origin}", highlight=False, soft_wrap=True)
+    say(f"tastes of {count:,} devices: {tastes.origin}")
     by_clock = definition.rules.rounds_per_second is not None
     application = None if key is None else _Application(url, key, name, by_clock)
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
@@ -163,12 +156,10 @@ def fleet(
             raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
     best = int(tastes.mean.argmax())
     lost = f"{tastes.mean[best] - tastes.mean[found['index']]:.3g} per round more than from this"
-    console.print(
+    say(
         f"finished: use {describe(found['decision'])}; {count:,} devices made {_answers(crowd):,} reports; "
         f"these people gain most from {describe(definition.problem.decisions[best])}"
-        + ("" if best == found["index"] else f", {lost}"),
-        highlight=False,
-        soft_wrap=True,
+        + ("" if best == found["index"] else f", {lost}")
     )
 
 
@@ -256,7 +247,7 @@ def _shown(crowd: Crowd, application: _Application | None, name: str = "the stud
                 line += f". {waits}"
             shown.update(line)
             if not console.is_terminal and line != said:
-                console.print(line, highlight=False, soft_wrap=True)
+                say(line)
             said = line
             return line
 

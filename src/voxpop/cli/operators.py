@@ -94,6 +94,7 @@ def send(url: str, key: str, method: str, path: str, body: Any = None) -> Any:
     """Send one request with an operator's key."""
     import httpx
 
+    from voxpop.client.retries import document_of
     from voxpop.service.shuffler.signed_http import require_url
 
     address = require_url("url", url) + path
@@ -102,15 +103,9 @@ def send(url: str, key: str, method: str, path: str, body: Any = None) -> Any:
     except httpx.HTTPError as error:
         raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
     if answer.status_code >= 400:
-        raise RefusedError(answer.status_code, _sentence(answer))
+        unknown = f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
+        raise RefusedError(answer.status_code, str(document_of(answer).get("error", unknown)))
     return answer.json()
-
-
-def _sentence(answer: Any) -> str:
-    try:
-        return str(answer.json()["error"])
-    except (ValueError, LookupError, TypeError):
-        return f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
 
 
 study = typer.Typer(

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from voxpop.service import logs
 from voxpop.service.refusals import Refusal
@@ -126,8 +126,7 @@ class Service:
 
     @cached_property
     def _api_page(self) -> Response:
-        page, headers = api_page(self.document)
-        return HTMLResponse(page, headers=headers)
+        return api_page(self.document)
 
     @route("GET", "/openapi.json", "anyone", OpenAPI)
     async def openapi(self) -> Any:
