@@ -9,9 +9,8 @@ import pytest
 import typer
 
 import voxpop
-from tests.helpers_cli import main_of, python
-from voxpop.cli import operators
-from voxpop.cli.commands import MODULES, SERVED, first_paragraph, load
+from tests.helpers_cli import python
+from voxpop.cli.commands import MODULES, first_paragraph, load
 
 HEAVY = {"numpy", "scipy", "matplotlib", "sqlalchemy", "pandas", "pydantic", "starlette", "uvicorn", "httpx", "numba"}
 
@@ -57,12 +56,28 @@ def test_the_list_says_what_the_command_says(name: str) -> None:
     assert load(name).get_short_help_str(200).rstrip(".") == said.rstrip(".")
 
 
-@pytest.mark.parametrize("name", [name for name, module in MODULES.items() if module in SERVED])
-def test_a_command_of_the_service_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators, "find_spec", lambda name: None if name == "starlette" else name)
-    done = main_of(monkeypatch)(name, "--help")
-    assert (done.code, done.out) == (2, "")
-    assert "the service needs starlette; install it with: pip install" in done.err
+WITHOUT = """
+import sys
+from voxpop.cli import main
+sys.modules[sys.argv.pop(1)] = None
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments"),
+    [("starlette", ("serve",)), ("sqlalchemy", ("keys", "list")), ("httpx", ("status", "tea"))],
+)
+def test_a_command_that_needs_the_service_says_what_to_install(missing: str, arguments: tuple[str, ...]) -> None:
+    done = python(f"import os; os.environ['VOXPOP_KEY'] = 'k' * 40\n{WITHOUT}", missing, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    sentence = f"error: the service needs {missing}; install it with: pip install 'voxpop[service,privacy]'\n"
+    assert done.stderr == sentence
+
+
+def test_a_missing_module_of_our_own_is_a_fault_and_not_something_to_install() -> None:
+    done = python(WITHOUT, "voxpop.service.keys", "keys", "list")
+    assert "ModuleNotFoundError" in done.stderr
 
 
 def test_names_of_the_package_are_loaded_on_demand_and_are_those_that_type_checkers_see() -> None:

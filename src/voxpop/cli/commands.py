@@ -34,7 +34,6 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "keys": "keys",
     "study": "operators",
 }
-SERVED = ("demo", "service", "keys")  # modules that need what a service needs
 
 
 class Commands(TyperGroup):
@@ -60,8 +59,6 @@ def load(name: str) -> Any:
 
     A function of one argument `chosen` takes its options as a frozen dataclass, whose fields they are.
     """
-    if MODULES[name] in SERVED:
-        import_module("voxpop.cli.operators").need_service()
     found = getattr(import_module(f"voxpop.cli.{MODULES[name]}"), name)
     if isinstance(found, typer.Typer):
         return unwrapped(typer.main.get_command(found))

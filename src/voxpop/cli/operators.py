@@ -8,7 +8,6 @@ import shlex
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,14 +28,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 DATABASES = {"coordinator": "voxpop.db", "shuffler": "voxpop-shuffler.db"}  # unless another is named
 LOCAL = "http://127.0.0.1:8000"
 HOW_TO_GET_ONE = "where the database is, one is made with: voxpop keys operator NAME --file my.key"
-NEEDED = ("httptools", "httpx", "msgspec", "prometheus_client", "starlette", "structlog", "uvicorn")
-
-
-def need_service() -> None:
-    """Refuse to run where only the core is installed, and say what to install."""
-    for name in NEEDED:
-        if find_spec(name) is None:
-            raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
 
 
 def said_when(seconds: float | None) -> str:
@@ -86,7 +77,6 @@ def own_key(key_file: Path | None) -> str:
 
 def request(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:
     """Send one request as an operator."""
-    need_service()
     return send(url, own_key(key_file), method, path, body)
 
 
