@@ -56,6 +56,30 @@ def test_the_list_says_what_the_command_says(name: str) -> None:
     assert load(name).get_short_help_str(200).rstrip(".") == said.rstrip(".")
 
 
+WITHOUT = """
+import sys
+from voxpop.cli import main
+sys.modules[sys.argv.pop(1)] = None
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments"),
+    [("starlette", ("serve",)), ("sqlalchemy", ("keys", "list")), ("httpx", ("status", "tea"))],
+)
+def test_a_command_that_needs_the_service_says_what_to_install(missing: str, arguments: tuple[str, ...]) -> None:
+    done = python(f"import os; os.environ['VOXPOP_KEY'] = 'k' * 40\n{WITHOUT}", missing, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    sentence = f"error: the service needs {missing}; install it with: pip install 'voxpop[service,privacy]'\n"
+    assert done.stderr == sentence
+
+
+def test_a_missing_module_of_our_own_is_a_fault_and_not_something_to_install() -> None:
+    done = python(WITHOUT, "voxpop.service.keys", "keys", "list")
+    assert "ModuleNotFoundError" in done.stderr
+
+
 def test_names_of_the_package_are_loaded_on_demand_and_are_those_that_type_checkers_see() -> None:
     tree = ast.parse(files("voxpop").joinpath("__init__.py").read_text(encoding="utf-8"))
     (seen,) = (node for node in tree.body if isinstance(node, ast.If))

@@ -58,6 +58,13 @@ def main(command: Callable[[], object] = app) -> None:
             raise
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
+    except ModuleNotFoundError as missing:
+        package = str(missing.name).partition(".")[0]
+        if package == "voxpop":
+            raise
+        remedy = "install it with: pip install 'voxpop[service,privacy]'"
+        typer.echo(f"error: the service needs {package}; {remedy}", err=True)
+        sys.exit(2)
     except OSError as error:
         typer.echo(
             f"error: {error.filename or 'input or output'}: {error.strerror}; check the path and the disk", err=True

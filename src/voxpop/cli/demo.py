@@ -6,32 +6,36 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import httpx
+import numpy as np
 import typer
-from rich.console import Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 
-from voxpop.cli.display import console, table_of
-from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, need_service, own_key, send
+from voxpop.cli.display import console, say, show_summary, show_waves
+from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, own_key, send
 from voxpop.cli.options import PrivacyOption
+from voxpop.client import StudyOverError
 from voxpop.errors import InputError, require_integer, require_number
+from voxpop.model.words import counted
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
 from voxpop.report.summary import describe
+from voxpop.runtime.machine import one_thread
+from voxpop.service.demo import crowd as crowds
+from voxpop.service.demo.crowd import THREADS, Crowd, Tastes, promise_of, simulated
+from voxpop.service.demo.processes import QUIET, Patience, running
+from voxpop.service.keys import new_key
+from voxpop.service.study.definition import Definition, Rules, read_definition, require_name
+from voxpop.service.study.log import Record, fold
+from voxpop.simulation.pricing import Customers
+from voxpop.simulation.rehearsals import rewards_of_formula
 from voxpop.simulation.scenarios import Options, make_scenario
-
-if TYPE_CHECKING:
-    from voxpop.client import Promise
-    from voxpop.service.demo.crowd import Crowd, Tastes
-    from voxpop.service.study.definition import Definition
 
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -48,17 +52,6 @@ def demo(
     Both servers are processes on this machine. At the end the same reports go through the simulator, and the plans and
     the state must be the same; exits with 1 if they are not.
     """
-    need_service()
-    import httpx
-    import numpy as np
-
-    from voxpop.runtime.machine import one_thread
-    from voxpop.service.demo.crowd import BETWEEN, THREADS, Crowd, Tastes, disagreements, promise_of, simulated
-    from voxpop.service.demo.processes import QUIET, running
-    from voxpop.service.study.definition import Definition, Rules
-    from voxpop.service.study.log import Record
-    from voxpop.simulation.pricing import Customers
-
     require_integer("devices", devices, least=10, most=100_000)
     require_number("epsilon", epsilon, above=0)
     trust = make_privacy(privacy, None if privacy == NoPrivacy.model else epsilon, Private.delta)
@@ -71,14 +64,12 @@ def demo(
     definition = Definition(scenario.problem, policy, trust, reward=scenario.reward, rules=rules)
     customers = Customers(np.array([label["price"] for label in scenario.problem.decisions]))
     tastes = Tastes(customers.mean, "of customers", lambda _, plan, rng: customers.observe(plan, 1, rng)[0])
-    with (
-        _ended_by_signals(),
-        tempfile.TemporaryDirectory(prefix="voxpop-demo-", ignore_cleanup_errors=True) as folder,
-        ExitStack() as stack,
-    ):
+    _end_by_signals()
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="voxpop-demo-", ignore_cleanup_errors=True))
         with console.status("starting a coordinator and a shuffler"):
             url, key = stack.enter_context(running(Path(folder), port))
-        console.print(f"console: {url}  (while this runs)", highlight=False, soft_wrap=True)
+        say(f"console: {url}  (while this runs)")
         stack.enter_context(one_thread())
         http, pool = stack.enter_context(httpx.Client(timeout=QUIET)), stack.enter_context(ThreadPoolExecutor(THREADS))
         application = _Application(url, key, "pricing", by_clock=False)
@@ -86,25 +77,28 @@ def demo(
         made = simulated(
             tastes, range(devices), definition.direction, url, "pricing", promise_of(definition), http=http
         )
-        crowd, seen = Crowd(made, pool, longest=BETWEEN), dict[str, Any]()
-        with Live(console=console, refresh_per_second=5) as live:
-
-            def watch(_: dict[str, Any]) -> object:
-                seen.update(application.send("GET", "/watch"))
-                live.update(_picture(seen, devices))
-                return seen["status"]
-
-            _live(crowd, application, watch, "the demonstration")
-            watch({})
+        crowd = Crowd(made, pool, longest=crowds.BETWEEN)
+        _shown(crowd, application, "the demonstration")
         events = [Record(**event) for event in application.send("GET", "/log")["events"]]
-        problems = disagreements(events, crowd.reports, own_noise=True)
-    _conclude(seen, crowd.reports, problems, scenario.f, time.monotonic() - start)
+        problems = crowds.disagreements(events, crowd.reports, own_noise=True)
+    course, asked = fold(events, "pricing"), counted(sum(map(len, crowd.reports.values())), "device")
+    show_waves(course)
+    show_summary(course, scenario.f)
+    say(
+        f"{asked} answered in {counted(len(crowd.reports), 'wave')}; it ended because {course.ended}; "
+        f"{time.monotonic() - start:.1f} s"
+    )
+    for problem in problems:
+        console.print(f"[bold red]DIFFERENT[/bold red]: {problem}")
     if problems:
         raise typer.Exit(1)
+    console.print(
+        "[green]the same[/green]: the simulator, given the same reports and noise, makes the same plans and ends "
+        "in the same state, to the last bit"
+    )
 
 
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _end_by_signals() -> None:
     """Turn SIGTERM and SIGHUP into an exception, so that all processes and files are cleaned up."""
 
     def end(number: int, _: Any) -> None:
@@ -112,65 +106,9 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(ignored, signal.SIG_IGN)  # it is already ending
         raise SystemExit(128 + number)
 
-    heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores SIGHUP
-    before = {number: signal.signal(number, end) for number in heeded}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _picture(seen: dict[str, Any], devices: int) -> Group:
-    """Draw the study as it is now."""
-    status = seen["status"]
-    counts = ("arms", "people", "active")
-    rows = [
-        (str(wave["wave"]), f"{wave['rounds']:,}", *(str(wave[name]) for name in counts), f"±{wave['width']:.3g}")
-        for wave in seen["waves"]
-    ]
-    table = table_of(("wave", "rounds", "played", "people", "left", "widest bound"), rows)
-    bars = Table.grid(padding=(0, 2))
-    shown = [("devices registered", status["registered"], devices)]
-    if status["stage"] != "finished":  # otherwise nothing is played, and nobody is asked
-        shown.append(("rounds played", status["played"], status["rounds"]))
-        shown.append(("people answered", status["answered"], status["people"]))
-    for name, part, whole in shown:
-        bars.add_row(name, ProgressBar(max(whole, 1), part, width=40), f"{part:,} of {whole:,}")
-    from voxpop.model.words import counted
-
-    ledger = seen["ledger"]
-    spent = f"{ledger['epsilon'] or 0:.3g} of {seen['budget']:g}" if seen["budget"] else "no promise"
-    text = (
-        f"Wave {status['wave']}, {status['stage']}. Privacy ledger: {counted(ledger['releases'], 'release')} about "
-        f"{counted(ledger['people'], 'person', 'people')}, eps of the most exposed {spent}."
-    )
-    return Group(table, bars, text, *status["says"])
-
-
-def _conclude(
-    seen: dict[str, Any], reports: dict[int, list[list[float]]], problems: list[str], f: Any, seconds: float
-) -> None:
-    """Print the result, and whether the simulator agrees."""
-    from voxpop.model.words import counted
-
-    if not console.is_terminal:
-        console.print()  # the picture ends without a new line there
-    best = seen["status"]["best"]["index"]
-    sent = sum(map(len, reports.values()))
-    console.print(
-        f"best price: [bold]{seen['actions'][best]}[/bold], worth {f[best]:.3f} per customer of {f.max():.3f} possible"
-        f"; {counted(sent, 'device')} answered in {counted(len(reports), 'wave')}; it ended because "
-        f"{seen['status']['reason']}; {seconds:.1f} s",
-        highlight=False,
-    )
-    if not problems:
-        console.print(
-            "[green]the same[/green]: the simulator, given the same reports and noise, makes the same plans and ends "
-            "in the same state, to the last bit"
-        )
-    for problem in problems:
-        console.print(f"[bold red]DIFFERENT[/bold red]: {problem}")
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, end)
 
 
 PAUSE = 0.25  # seconds between looks at the study
@@ -200,18 +138,13 @@ def fleet(
     file of people and a formula. They were promised what the study keeps, unless another promise is given: then a
     device refuses to answer, and this exits with 2.
     """
-    need_service()
-    import httpx
-
-    from voxpop.runtime.machine import one_thread
-    from voxpop.service.demo.crowd import THREADS, Crowd, simulated
-
     key = own_key(key_file) if key_file is not None or os.environ.get("VOXPOP_KEY") else None
     name, definition = _definition(study, url, key)
     tastes, people = _tastes(definition, population, formula, noise, seed)
     count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
-    promise = _promise(definition, privacy, epsilon)
-    console.print(f"tastes of {count:,} devices: {tastes.origin}", highlight=False, soft_wrap=True)
+    kept = promise_of(definition)
+    promise = replace(kept, model=privacy or kept.model, epsilon=kept.epsilon if epsilon is None else epsilon)
+    say(f"tastes of {count:,} devices: {tastes.origin}")
     by_clock = definition.rules.rounds_per_second is not None
     application = None if key is None else _Application(url, key, name, by_clock)
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
@@ -223,19 +156,15 @@ def fleet(
             raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
     best = int(tastes.mean.argmax())
     lost = f"{tastes.mean[best] - tastes.mean[found['index']]:.3g} per round more than from this"
-    console.print(
+    say(
         f"finished: use {describe(found['decision'])}; {count:,} devices made {_answers(crowd):,} reports; "
         f"these people gain most from {describe(definition.problem.decisions[best])}"
-        + ("" if best == found["index"] else f", {lost}"),
-        highlight=False,
-        soft_wrap=True,
+        + ("" if best == found["index"] else f", {lost}")
     )
 
 
 def _definition(study: str, url: str, key: str | None) -> tuple[str, Definition]:
     """Return the name and the definition of a study, from its file or from the coordinator."""
-    from voxpop.service.study.definition import Definition, read_definition, require_name
-
     if study.endswith(".toml"):
         return read_definition(Path(study))
     if key is None:
@@ -250,24 +179,14 @@ def _tastes(
     definition: Definition, population: Path | None, formula: str | None, noise: float, seed: int
 ) -> tuple[Tastes, int | None]:
     """Return what people gain, and how many people there are if they are listed."""
-    from voxpop.service.demo.crowd import listed_tastes, model_tastes
-    from voxpop.simulation.rehearsals import rewards_of_formula
-
     require_integer("seed", seed, least=0)
     require_number("noise", noise, least=0)
     if (population is None) != (formula is None):
         raise InputError("a formula says what the people of a file gain; give both --population and --formula, or none")
     if population is None or formula is None:
-        return model_tastes(definition.problem, seed), None
+        return crowds.model_tastes(definition.problem, seed), None
     rewards = definition.direction.turn(rewards_of_formula(population, formula, definition.problem.decisions))
-    return listed_tastes(rewards, noise, seed), len(rewards)
-
-
-def _promise(definition: Definition, privacy: str | None, epsilon: float | None) -> Promise:
-    from voxpop.service.demo.crowd import promise_of
-
-    kept = promise_of(definition)
-    return replace(kept, model=privacy or kept.model, epsilon=kept.epsilon if epsilon is None else epsilon)
+    return crowds.listed_tastes(rewards, noise, seed), len(rewards)
 
 
 @dataclass(frozen=True)
@@ -281,8 +200,6 @@ class _Application:
 
     def play(self, wave: int) -> None:
         """Play the rounds of the wave that are left."""
-        from voxpop.service.keys import new_key
-
         try:
             while not self.by_clock and (now := self.send("GET", "/decision"))["wave"] == wave and now["rounds"]:
                 self.send("PUT", f"/rounds/{new_key()}", {"wave": wave, "rounds": now["rounds"]})
@@ -306,9 +223,6 @@ def _live(
 
     `show` shows the decision in force to people, and returns what is different when something has happened.
     """
-    from voxpop.client import StudyOverError
-    from voxpop.service.demo.processes import Patience
-
     patience = Patience(name)
     with suppress(StudyOverError):  # if asking does not pay, it ends before anyone is asked
         crowd.register()
@@ -321,7 +235,7 @@ def _live(
     return now
 
 
-def _shown(crowd: Crowd, application: _Application | None) -> dict[str, Any]:
+def _shown(crowd: Crowd, application: _Application | None, name: str = "the study") -> dict[str, Any]:
     """Take part in a study, and say in a line how far it is."""
     said = ""
     with console.status("registering") as shown:
@@ -333,11 +247,11 @@ def _shown(crowd: Crowd, application: _Application | None) -> dict[str, Any]:
                 line += f". {waits}"
             shown.update(line)
             if not console.is_terminal and line != said:
-                console.print(line, highlight=False, soft_wrap=True)
+                say(line)
             said = line
             return line
 
-        return _live(crowd, application, show)
+        return _live(crowd, application, show, name)
 
 
 def _answers(crowd: Crowd) -> int:

@@ -7,17 +7,19 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from voxpop.cli.display import console, table_of
-from voxpop.cli.operators import DATABASES, DatabaseOption, need_service, said_when
+from voxpop.cli.operators import DATABASES, DatabaseOption, said_when
 from voxpop.errors import InputError
-
-if TYPE_CHECKING:
-    from voxpop.service.operators import KeyRole
-    from voxpop.service.stores.database import Database
+from voxpop.service.keys import new_key, write_key
+from voxpop.service.operators import KeyRole, add_key, list_keys, require_holder, revoke_key
+from voxpop.service.refusals import Refusal
+from voxpop.service.rotation import note_rotation, read_key_file, require_unneeded, write_key_file
+from voxpop.service.stores.database import Database, MissingDatabaseError
+from voxpop.service.stores.migrate import open_store
 
 AGAIN = "start all services that have it again, one by one"
 NEXT = {
@@ -51,10 +53,6 @@ def rotate(
     At once is right for the secret of a single coordinator. Several coordinators, or a coordinator and a shuffler, must
     all accept the new key before one of them uses it.
     """
-    need_service()
-    from voxpop.service.rotation import note_rotation, read_key_file, require_unneeded, write_key_file
-    from voxpop.service.stores.migrate import open_store
-
     if add + promote + retire > 1:
         raise InputError("--add, --promote and --retire are steps of their own; give one of them, or none")
     before = read_key_file(file)
@@ -100,8 +98,6 @@ NewFile = Annotated[
 @keys.command("random")
 def random_key(file: NewFile = None) -> None:
     """Make a new random key, for a secret file or a shuffler key file."""
-    from voxpop.service.keys import new_key, write_key
-
     if file is None:
         typer.echo(new_key())
     else:
@@ -132,9 +128,6 @@ def viewer_key(
 @keys.command("list")
 def list_all(database: DatabaseOption = None) -> None:
     """List all keys: whose they are, what for, and whether they were revoked."""
-    need_service()
-    from voxpop.service.operators import list_keys
-
     columns = ("name", "role", "study", "made", "revoked")
     with _store(database) as store:
         rows = [
@@ -153,9 +146,6 @@ def revoke(
     ] = False,
 ) -> None:
     """Revoke a key at once, and sign its browsers out; repeating it changes nothing."""
-    need_service()
-    from voxpop.service.operators import revoke_key
-
     with _store(database) as store:
         done = revoke_key(store, name, time.time(), last=last)
     typer.echo(f"the key of {name} {'is' if done else 'was already'} revoked")
@@ -163,10 +153,6 @@ def revoke(
 
 def _add(name: str, role: KeyRole, study: str | None, database: str | None, file: Path | None) -> None:
     """Make a key and show it, or write it to a file that is gone again if the key could not be stored."""
-    need_service()
-    from voxpop.service.keys import new_key, write_key
-    from voxpop.service.operators import add_key, require_holder
-
     require_holder(name)
     key = new_key()
     if file is not None:
@@ -185,11 +171,6 @@ def _add(name: str, role: KeyRole, study: str | None, database: str | None, file
 @contextmanager
 def _store(database: str | None, first: bool = False) -> Iterator[Database]:
     """Open the coordinator's database; the `first` key may be made before the service was ever started."""
-    need_service()
-    from voxpop.service.refusals import Refusal
-    from voxpop.service.stores.database import MissingDatabaseError
-    from voxpop.service.stores.migrate import open_store
-
     address = database or DATABASES["coordinator"]
     try:
         store = open_store(address, "coordinator", create=False)

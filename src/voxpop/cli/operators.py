@@ -8,7 +8,6 @@ import shlex
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,14 +28,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 DATABASES = {"coordinator": "voxpop.db", "shuffler": "voxpop-shuffler.db"}  # unless another is named
 LOCAL = "http://127.0.0.1:8000"
 HOW_TO_GET_ONE = "where the database is, one is made with: voxpop keys operator NAME --file my.key"
-NEEDED = ("httptools", "httpx", "msgspec", "prometheus_client", "starlette", "structlog", "uvicorn")
-
-
-def need_service() -> None:
-    """Refuse to run where only the core is installed, and say what to install."""
-    for name in NEEDED:
-        if find_spec(name) is None:
-            raise InputError(f"the service needs {name}; install it with: pip install 'voxpop[service,privacy]'")
 
 
 def said_when(seconds: float | None) -> str:
@@ -86,7 +77,6 @@ def own_key(key_file: Path | None) -> str:
 
 def request(url: str, key_file: Path | None, method: str, path: str, body: Any = None) -> Any:
     """Send one request as an operator."""
-    need_service()
     return send(url, own_key(key_file), method, path, body)
 
 
@@ -94,6 +84,7 @@ def send(url: str, key: str, method: str, path: str, body: Any = None) -> Any:
     """Send one request with an operator's key."""
     import httpx
 
+    from voxpop.client.retries import document_of
     from voxpop.service.shuffler.signed_http import require_url
 
     address = require_url("url", url) + path
@@ -102,15 +93,9 @@ def send(url: str, key: str, method: str, path: str, body: Any = None) -> Any:
     except httpx.HTTPError as error:
         raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
     if answer.status_code >= 400:
-        raise RefusedError(answer.status_code, _sentence(answer))
+        unknown = f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
+        raise RefusedError(answer.status_code, str(document_of(answer).get("error", unknown)))
     return answer.json()
-
-
-def _sentence(answer: Any) -> str:
-    try:
-        return str(answer.json()["error"])
-    except (ValueError, LookupError, TypeError):
-        return f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
 
 
 study = typer.Typer(

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from voxpop.model.words import counted, number
+from voxpop.report.summary import expectation
 from voxpop.service.operators import Session
 from voxpop.service.study.stages import State
 
@@ -100,6 +101,7 @@ FILTERS = {
     "badge": badge,
     "data": msgspec.to_builtins,  # of charts, for scripts
     "duration": duration,
+    "expectation": expectation,
     "moment": moment,
     "iso": iso,
     "counted": counted,

@@ -34,18 +34,6 @@ from voxpop.service.web.routes import Declared, Role, require_operator, route
 
 LOOK_SECONDS = 1.0  # between two looks at a feed, unless it says otherwise
 BEAT_SECONDS = 5.0  # after which a stream without news checks its session, and says that it lives
-TITLES = {  # of pages; a person need not know what HTTP calls it
-    403: "This is not allowed",
-    404: "There is no such page",
-    405: "There is no such page",
-    409: "This is not possible now",
-    413: "This is too large",
-    422: "This cannot be used",
-    429: "Too many requests",
-    500: "Something went wrong",
-    503: "Not now",
-}
-FOR_PROGRAMS = "; see /openapi.json"
 LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]{0,2000}")  # a path on this server, and nothing else
 STREAM = "/live"  # the end of the addresses of streams
 MOST_SMALL_FORM = 4096  # bytes of a form without files
@@ -199,7 +187,8 @@ class Console:
 
     def show(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """Reply with a page."""
-        return html(render(template, known_session(request), request.url.path, **values), status)
+        session = getattr(request.state, "session", None)
+        return html(render(template, session, request.url.path, **values), status)
 
     def moved(self, request: Request, address: str) -> Response:
         """Send the browser to another page after a form was processed."""
@@ -227,12 +216,6 @@ class Screens:
 
     def __init__(self, console: Console) -> None:
         self.console, self.coordinator, self.database = console, console.coordinator, console.coordinator.database
-
-
-def known_session(request: Request) -> Session | None:
-    """Return the session that the role check found; None if there is none."""
-    found: Session | None = getattr(request.state, "session", None)
-    return found
 
 
 def page(path: str, role: Role, method: str = "GET", **rest: Any) -> Callable[[Declared], Declared]:
@@ -297,7 +280,7 @@ def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
     Return None if a program has asked.
     """
     request = Request(scope)
-    session, path = known_session(request), request.url.path
+    session, path = getattr(request.state, "session", None), request.url.path
     if path.startswith("/v2/") or "text/html" not in request.headers.get("accept", ""):
         return None
     if is_stream(request):  # a browser would try again for ever if these were errors
@@ -313,9 +296,8 @@ def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
         field = refusal.field if isinstance(refusal, FieldRefusal) else ""
         notice = render_part("notice", session, path, notice=refusal.sentence, ended=False, field=field)
         return html(notice, refusal.status)
-    title = TITLES.get(refusal.status, HTTPStatus(refusal.status).phrase)
-    said = refusal.sentence.removesuffix(FOR_PROGRAMS)
-    return html(render("error", session, path, title=title, sentence=said), refusal.status)
+    status = HTTPStatus(refusal.status)
+    return html(render("error", session, path, status=status, sentence=refusal.sentence), status)
 
 
 def local_path(address: str) -> str:

@@ -8,6 +8,7 @@ anything, and every POST must carry the session's token, which no other site can
 from __future__ import annotations
 
 import hmac
+from functools import partial
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -41,38 +42,27 @@ class SignIn(Screens):
 
     @property
     def checks(self) -> dict[Role, RoleCheck]:
-        """The checks of the console's roles."""
-        return {"session": self.signed_in, "manager": self.manager, "live": self.live}
+        """The checks of the console's roles; `live` is for a page that updates itself."""
+        managing, live = partial(self.signed_in, manages=True), partial(self.signed_in, live=True)
+        return {"session": self.signed_in, "manager": managing, "live": live}
 
-    async def signed_in(self, request: Request) -> str:
-        """Check that the browser is signed in, or that anyone may look; return the name of who it is."""
-        session = await self._session(request)
-        await require_own_form(request, session)
-        return session.principal.name
+    async def signed_in(self, request: Request, manages: bool = False, live: bool = False) -> str:
+        """Check that the browser is signed in, or that anyone may look; return the name of who it is.
 
-    async def manager(self, request: Request) -> str:
-        """Check that an operator is signed in, and return the name; a form of anybody else is not even read."""
-        session = await self._session(request)
-        if not session.cookie:
-            raise SignedOut(ended=False)
-        require_operator(session.principal)
-        await require_own_form(request, session)
-        return session.principal.name
-
-    async def live(self, request: Request) -> str:
-        """Check that the browser is signed in, for a page that updates itself."""
-        return (await self._session(request, live=True)).principal.name
-
-    async def _session(self, request: Request, live: bool = False) -> Session:
-        found = await run_in_threadpool(self._look_up, request, live)
-        if found is None:
-            if not self.console.open_to_all:
-                raise SignedOut(ended=cookie_name(request) in request.cookies)
-            found = ANYONE
-        request.state.session = found
+        Only an operator `manages`; a form of anybody else is not even read.
+        """
+        session = await run_in_threadpool(self._look_up, request, live)
+        if session is None and not self.console.open_to_all:
+            raise SignedOut(ended=cookie_name(request) in request.cookies)
+        request.state.session = session = session or ANYONE
         if "study" in request.path_params:
-            await run_in_threadpool(self._require_seen, found.principal, text_in(request.path_params, "study"))
-        return found
+            await run_in_threadpool(self._require_seen, session.principal, text_in(request.path_params, "study"))
+        if manages and not session.cookie:
+            raise SignedOut(ended=False)
+        if manages:
+            require_operator(session.principal)
+        await require_own_form(request, session)
+        return session.principal.name
 
     def _require_seen(self, principal: Principal, study: str) -> None:
         """Refuse a study that who asks may not see: that of others, or a draft on an open service."""

@@ -7,13 +7,12 @@ then how far it is, everything that it rests on, and the buttons.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -21,8 +20,7 @@ from starlette.responses import Response
 
 from voxpop.errors import require_choice
 from voxpop.journal.journal import Course
-from voxpop.model.words import counted, number
-from voxpop.report.summary import expectation
+from voxpop.model.words import counted
 from voxpop.report.tables import exported
 from voxpop.service import audit
 from voxpop.service.console.findings import Findings, findings_of
@@ -36,7 +34,7 @@ from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshot
-from voxpop.service.study.overview import Glance, Summary
+from voxpop.service.study.overview import Glance
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.stages import UNRELEASED, Cause, Hold, Life, Lost, Stage, State
 from voxpop.service.study.status import Status, said_of, status_of
@@ -52,31 +50,12 @@ class StudyLine:
 
     glance: Glance
     closes: str  # when the wave closes, or goes on
-    best: str
-    certified: str
-    rests: str  # on what the best decision rests as long as nobody has answered
     alerts: tuple[str, ...]
 
 
 def line_of(glance: Glance, now: float, last: LastRelease | None = None) -> StudyLine:
     """Say in words what a glance shows; `last` is the last release that the record outside the database knows."""
-    summary = glance.summary
-    best = summary.best if summary is not None and (summary.answered or summary.pilot) else ""
-    alerts = tuple(_alerts(glance, now, last))
-    return StudyLine(glance, _closes(glance, now), best, _certified(summary), _rests(glance), alerts)
-
-
-def _certified(summary: Summary | None) -> str:
-    if summary is None or not summary.answered or summary.certified is None:
-        return ""
-    return f"nothing is better{f' by more than {number(summary.certified)}' if summary.certified > 0 else ''}"
-
-
-def _rests(glance: Glance) -> str:
-    if glance.summary is None or glance.summary.answered:
-        return ""
-    nobody = "nobody was asked" if glance.stage == Stage.FINISHED else "nobody has answered yet"
-    return "from the pilot" if glance.summary.pilot else nobody
+    return StudyLine(glance, _closes(glance, now), tuple(_alerts(glance, now, last)))
 
 
 def _closes(glance: Glance, now: float) -> str:
@@ -117,48 +96,7 @@ def _lost(glance: Glance, last: LastRelease | None) -> Lost | None:
     return None if known else Lost(glance.study, closed + 1, last.wave)
 
 
-@dataclass(frozen=True)
-class Search:
-    """What is looked for."""
-
-    text: str = ""
-    archived: bool = False  # these, too
-
-    @classmethod
-    def of(cls, request: Request) -> Search:
-        """Read it from the address."""
-        given = request.query_params
-        return cls(given.get("q", "").strip()[:64], "archived" in given)
-
-    @property
-    def query(self) -> str:
-        """How an address says it."""
-        parts = {"q": self.text} if self.text else {}
-        return urlencode(parts | ({"archived": "1"} if self.archived else {}))
-
-
-@dataclass(frozen=True)
-class StudyList:
-    """What the list of studies shows."""
-
-    lines: tuple[StudyLine, ...]
-    found: int
-    all: int  # studies that there are
-    archived: int
-    search: Search = Search()
-
-    def narrowed(self, search: Search) -> StudyList:
-        """Return what a search finds."""
-        wanted = search.text.lower()
-        lines = [
-            line
-            for line in self.lines
-            if wanted in line.glance.study and (search.archived or line.glance.state != State.ARCHIVED)
-        ]
-        return StudyList(tuple(lines[:MOST_SHOWN]), len(lines), self.all, self.archived, search)
-
-
-def list_view(console: Console, principal: Principal) -> StudyList:
+def list_view(console: Console, principal: Principal) -> tuple[StudyLine, ...]:
     """Look at all studies that somebody may see."""
     context, lines = console.coordinator.context, []
     for glance in overview.look(context, principal.study):
@@ -166,7 +104,23 @@ def list_view(console: Console, principal: Principal) -> StudyList:
             asks = context.released is not None and glance.closes_at is not None
             last = context.released.of(glance.study) if asks and context.released else None
             lines.append(line_of(glance, console.now, last))
-    return StudyList(tuple(lines), len(lines), len(lines), sum(line.glance.state == State.ARCHIVED for line in lines))
+    return tuple(lines)
+
+
+def found_in(lines: Sequence[StudyLine], request: Request) -> dict[str, Any]:
+    """Return those of the studies that an address asks for, and how many there are."""
+    text, archived = request.query_params.get("q", "").strip()[:64], "archived" in request.query_params
+    old = {line.glance.study for line in lines if line.glance.state == State.ARCHIVED}
+    found = [one for one in lines if text.lower() in one.glance.study and (archived or one.glance.study not in old)]
+    return {
+        "lines": found[:MOST_SHOWN],
+        "found": len(found),
+        "all": len(lines),
+        "archived": len(old),
+        "text": text,
+        "with_archived": archived,
+        "query": request.url.query,
+    }
 
 
 def people_view(console: Console, study: str) -> StudyLine:
@@ -183,9 +137,9 @@ class StudiesScreen(Screens):
     @live_page("/", "session", "studies")
     def show(self, request: Request) -> Feed:
         """Show all studies."""
-        search, principal = Search.of(request), request.state.session.principal
+        principal = request.state.session.principal
         same = f"studies {principal.study or ''} {principal.sees_drafts}"
-        return Feed(same, lambda: list_view(self.console, principal), narrow=lambda view: view.narrowed(search))
+        return Feed(same, lambda: list_view(self.console, principal), narrow=lambda lines: found_in(lines, request))
 
     @live_page("/studies/{study}/people", "session", "people")
     def people(self, request: Request, study: str) -> Feed:
@@ -207,42 +161,13 @@ FILES = {  # that can be taken, and what they hold
 
 
 @dataclass(frozen=True)
-class Button:
-    """What an operator can do now; `warning` says what cannot be undone about it, and empty means that nothing is."""
-
-    wanted: str  # a `Wanted`, or "deleted"
-    label: str
-    warning: str = ""
-
-
-START, RESUME = Button(Wanted.RUNNING, "Start"), Button(Wanted.RUNNING, "Resume")
-PAUSE, ARCHIVE = Button(Wanted.PAUSED, "Pause"), Button(Wanted.ARCHIVED, "Archive")
-RESTORE = Button(Wanted.RUNNING, "List it again")
-END = Button(
-    Wanted.ENDED,
-    "End now",
-    "The study ends with what is known now and cannot go on. Answers of the open wave are deleted unread.",
-)
-DELETE = Button("deleted", "Delete", "Everything about it is deleted for good: its log, its people and what it found.")
-BUTTONS = {
-    State.DRAFT: (START, DELETE),
-    State.PAUSED: (RESUME, END),
-    State.FINISHED: (ARCHIVE, DELETE),
-    State.ARCHIVED: (RESTORE, DELETE),
-}
-
-
-@dataclass(frozen=True)
 class StudyView:
     """One study, as its page shows it."""
 
     study: str
     status: Status  # as the API tells it
-    sentence: str  # where it is
-    buttons: tuple[Button, ...]
     findings: Findings
     until: float | None  # when the last open invitation runs out
-    waits_for: str  # what the open wave does; empty if none is open
     audit: tuple[audit.AuditEntry, ...]
 
     @property
@@ -261,11 +186,8 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
     return StudyView(
         study,
         status,
-        sentence_of(status),
-        BUTTONS.get(status.state, (PAUSE, END)),
         _findings(coordinator, study, snapshot),
         until,
-        _waits_for(status, until),
         tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
     )
 
@@ -274,42 +196,6 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
 def _findings(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
     return findings_of(snapshot, [event for event in coordinator.log(study) if event.seq <= snapshot.seq])
-
-
-def sentence_of(status: Status) -> str:
-    """Say in a sentence where a study is."""
-    wave, answered = status.wave, status.answered
-    over = f"It is finished: {status.reason or 'no further wave is planned'}."
-    return {
-        State.DRAFT: "This is a draft: nobody else sees it, and nobody is asked before it is started.",
-        State.PLANNING: "The next wave is being planned.",
-        State.WAITING: "It goes on when more people have registered.",
-        State.PLAYING: f"Wave {wave} is played: {status.played:,} of {counted(status.rounds, 'round')}.",
-        State.COLLECTING: f"People are asked: {answered:,} of {status.people:,} have answered in wave {wave}.",
-        State.PAUSED: (
-            "It is paused: nothing is played, nobody is invited and nothing is released. Answers of those who are "
-            "invited are still counted, and the time of the pause is added to their deadlines."
-        ),
-        State.FINISHED: over,
-        State.ARCHIVED: f"{over} It is archived, and not listed any more.",
-    }[status.state]
-
-
-def _waits_for(status: Status, until: float | None) -> str:
-    """Say what the open wave waits for, and what is expected of it; empty if no wave is open."""
-    if not status.people:
-        return ""
-    missing = max(0, status.people - status.answered)
-    over = "whoever has not answered by then is replaced by somebody else" if until else "more people are invited"
-    if status.state == State.WAITING:
-        said = "More people must register first; then its rounds are played."
-    elif status.stage != Stage.COLLECTING:
-        said = "People are invited as soon as its rounds are played."
-    elif not missing:
-        said = "Everyone has answered; it is being released."
-    else:
-        said = f"{counted(missing, 'answer is', 'answers are')} missing; it closes with the last of them, and {over}."
-    return said if status.forecast is None else f"{said} It is {expectation(status.forecast)}."
 
 
 def _content(course: Course, stem: str, ending: str) -> bytes:

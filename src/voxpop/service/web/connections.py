@@ -317,7 +317,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._finish()
             return
         self._over = True
-        reply = error_reply(refusal(), "", unread=False)
+        reply = error_reply(refusal(), unread=False)
         headers = (*self.server_state.default_headers, *reply.raw_headers, CLOSE)
         lines = [b"%s: %s\r\n" % header for header in headers]
         self.transport.write(b"".join([STATUS_LINE[reply.status_code], *lines, b"\r\n", bytes(reply.body)]))

@@ -34,17 +34,7 @@ from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.stages import Life
 from voxpop.service.study.status import CurrentDecision, Status, Watch, status_of, watched
 from voxpop.service.web import bodies
-from voxpop.service.web.bodies import (
-    MOST_STUDY_BYTES,
-    LifeChange,
-    NewKey,
-    NewStudy,
-    Registration,
-    Report,
-    Rounds,
-    Total,
-    bytes_of,
-)
+from voxpop.service.web.bodies import MOST_STUDY_BYTES, bytes_of
 from voxpop.service.web.metrics import StudyMetrics
 from voxpop.service.web.routes import (
     STUDY,
@@ -58,8 +48,10 @@ from voxpop.service.web.routes import (
     routes_of,
     text_in,
 )
-from voxpop.service.web.service import Service
+from voxpop.service.web.service import Service, upload
 
+TOTAL = "/v2/batches/{batch}/total"
+ENROLMENT = {"X-Voxpop-Enrolment": "The enrolment code, if the study has one."}
 COUNTED, COUNTED_BEFORE = JSONResponse({"status": "counted"}, 201), JSONResponse({"status": "counted before"})
 
 
@@ -153,16 +145,7 @@ class CoordinatorApp(Service):
 
     # -- for people
 
-    @route(
-        "PUT",
-        STUDY + "/waves/{wave}/report",
-        "token",
-        bodies.Receipt,
-        (403, 404, 409, 410),
-        (201, 200),
-        body=Report,
-        for_devices=True,
-    )
+    @upload(STUDY + "/waves/{wave}/report", body=bodies.Report)
     async def upload_report(self, request: Request, study: str, wave: int, caller: str) -> Response:
         """Upload the report for an invitation; repeating the same report is fine, a different one is refused."""
         body = body_of(request)
@@ -184,17 +167,8 @@ class CoordinatorApp(Service):
         snapshot = self.coordinator.snapshots.known(study)
         return 0 if snapshot is None else snapshot.most_arms
 
-    @route(
-        "PUT",
-        STUDY + "/participant",
-        "participant",
-        bodies.Registered,
-        (403, 404, 409, 410),
-        (201, 200),
-        headers={"X-Voxpop-Enrolment": "The enrolment code, if the study has one."},
-        for_devices=True,
-    )
-    async def register(self, request: Request, study: str, caller: str, body: Registration) -> Response:
+    @upload(STUDY + "/participant", role="participant", reply=bodies.Registered, headers=ENROLMENT)
+    async def register(self, request: Request, study: str, caller: str, body: bodies.Registration) -> Response:
         """Register as a participant; repeating the request changes nothing."""
         code = request.headers.get("x-voxpop-enrolment")
         new = accepted(await self.registrations.put(participants.Newcomer(study, caller, code, body.stratum)))
@@ -222,7 +196,7 @@ class CoordinatorApp(Service):
         return self.coordinator.decision(study)
 
     @route("PUT", STUDY + "/rounds/{key}", "operator", RoundsCounted, (403, 404, 409))
-    def play(self, study: str, key: str, body: Rounds) -> RoundsCounted:
+    def play(self, study: str, key: str, body: bodies.Rounds) -> RoundsCounted:
         """Report rounds that were played; repeating a key changes nothing."""
         done = self.coordinator.play(study, body.wave, key, body.rounds)
         self.nudge(study)
@@ -230,16 +204,8 @@ class CoordinatorApp(Service):
 
     # -- for the shuffler
 
-    @route(
-        "PUT",
-        "/v2/batches/{batch}/total",
-        "shuffler",
-        bodies.Taken,
-        (404, 409, 410),
-        (201, 200),
-        most_bytes=MOST_STUDY_BYTES,
-    )
-    def total(self, batch: str, body: Total) -> Response:
+    @route("PUT", TOTAL, "shuffler", bodies.Taken, (404, 409, 410), (201, 200), most_bytes=MOST_STUDY_BYTES)
+    def total(self, batch: str, body: bodies.Total) -> Response:
         """Deliver the total of a whole batch."""
         new = self.coordinator.take_total(batch, body.count, body.total, bytes_of(body.tokens))
         self.nudge()
@@ -248,7 +214,7 @@ class CoordinatorApp(Service):
     # -- for operators and viewers
 
     @route("PUT", STUDY, "operator", bodies.StudyCreated, (403, 404, 409), (201, 200), most_bytes=MOST_STUDY_BYTES)
-    def create_study(self, study: str, caller: str, body: NewStudy) -> Response:
+    def create_study(self, study: str, caller: str, body: bodies.NewStudy) -> Response:
         """Create a study; repeating the request changes nothing."""
         definition = Definition.decode(body.definition)
         new = self.coordinator.create(study, definition, body.enrolment_code, body.draft, caller)
@@ -256,7 +222,7 @@ class CoordinatorApp(Service):
         return JSONResponse({"study": study}, 201 if new else 200)
 
     @route("PUT", STUDY + "/life", "operator", bodies.LifeChanged, (403, 404, 409))
-    def change_life(self, study: str, caller: str, body: LifeChange) -> Any:
+    def change_life(self, study: str, caller: str, body: bodies.LifeChange) -> Any:
         """Start, pause, resume, end or archive a study; repeating the request changes nothing."""
         changed = life.change(self.coordinator.context, study, Wanted(body.wanted), caller)
         self.nudge(study)
@@ -274,7 +240,7 @@ class CoordinatorApp(Service):
         return {"keys": operators.list_keys(self.coordinator.database)}
 
     @route("PUT", "/v2/keys/{name}", "operator", bodies.KeyMade, (403, 404, 409), (201,))
-    def add_key(self, name: str, caller: str, body: NewKey) -> Response:
+    def add_key(self, name: str, caller: str, body: bodies.NewKey) -> Response:
         """Make a key for an operator or a viewer; it replaces the key under the same name."""
         key, now = new_key(), self.coordinator.context.clock()
         operators.add_key(self.coordinator.database, name, key, now, body.role, body.study, caller)

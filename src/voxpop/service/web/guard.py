@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from typing import Any
 
 from starlette import routing
@@ -77,28 +76,13 @@ class Origins:
 
     def headers(self, path: str, head: Iterable[tuple[bytes, bytes]]) -> Headers:
         """Return what lets a page read the reply to its request; nothing for any other request."""
-        origin = self._origin(head)
-        if origin is None or self._methods(path) is None:
-            return []
-        return [(b"access-control-allow-origin", origin), VARY, EXPOSED]
+        origin = next((value for name, value in head if name == b"origin"), b"")
+        known = origin in self._listed and self.methods(path)
+        return [(b"access-control-allow-origin", origin), VARY, EXPOSED] if known else []
 
-    def preflight(self, method: str, path: str, head: Iterable[tuple[bytes, bytes]]) -> Headers | None:
-        """Return what else the reply says if a browser asks before it sends a page's request; None if it does not."""
-        if method != "OPTIONS" or self._origin(head) is None or (known := self._methods(path)) is None:
-            return None
-        asks = any(name == b"access-control-request-method" for name, _ in head)
-        return [(b"access-control-allow-methods", known), SENT, MAX_AGE] if asks else None
-
-    def _origin(self, head: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-        """Return the origin that the request names, if it is listed."""
-        if not self._listed:
-            return None
-        named = next((value for name, value in head if name == b"origin"), b"")
-        return named if named in self._listed else None
-
-    def _methods(self, path: str) -> bytes | None:
-        """Return the methods by which devices call this address; None if they do not."""
-        return next((known for pattern, known in self._places if pattern.fullmatch(path)), None)
+    def methods(self, path: str) -> bytes:
+        """Return the methods by which devices call this address; empty if they do not."""
+        return next((known for pattern, known in self._places if pattern.fullmatch(path)), b"")
 
 
 NOBODY = Origins()
@@ -129,6 +113,7 @@ class Guard:
         caller = caller_of(scope["client"][0]) if scope.get("client") else ""
         body = Body(scope, receive, self._held, caller)
         readable = self.origins.headers(path, head)
+        asks = scope["method"] == "OPTIONS" and any(name == b"access-control-request-method" for name, _ in head)
 
         async def observed(message: Message) -> None:
             nonlocal status, begun
@@ -139,9 +124,9 @@ class Guard:
             await send(message)
 
         try:
-            preflight = self.origins.preflight(scope["method"], path, head)
-            if preflight is not None:  # no limit: it costs nothing, and no page could read why it was refused
-                await observed({"type": "http.response.start", "status": 204, "headers": preflight})
+            if readable and asks:  # no limit: it costs nothing, and no page could read why it was refused
+                allowed = [(b"access-control-allow-methods", self.origins.methods(path)), SENT, MAX_AGE]
+                await observed({"type": "http.response.start", "status": 204, "headers": allowed})
                 await observed({"type": "http.response.body"})
                 return
             if REFUSED in scope:
@@ -151,7 +136,8 @@ class Guard:
                 raise Refusal(429, "too many requests from this address; wait a little", retry_after=wait)
             await self._router(scope, body, observed)
         except Exception as error:
-            reply = error_reply(error, _pattern(scope), not body.whole, partial(self._page, scope))
+            refusal = refusal_of(error, _pattern(scope))
+            reply = error_reply(refusal, not body.whole, self._page(scope, refusal))
             if status == 0:  # otherwise a reply has already begun
                 await reply(scope, receive, observed)
         finally:
@@ -179,23 +165,19 @@ def refusal_of(error: Exception, route: str) -> Refusal:
     return Refusal(500, "something went wrong here; nothing was counted, try again")
 
 
-def error_reply(
-    error: Exception, route: str, unread: bool, page: Callable[[Refusal], Response | None] = lambda _: None
-) -> Response:
-    """Make the reply to a request that failed; `unread` means that part of its body was not received.
+def error_reply(refusal: Refusal, unread: bool, page: Response | None = None) -> Response:
+    """Make the reply to a request that is refused, or complete the `page` for people.
 
-    `page` makes the reply for people, if it is people who have asked.
+    `unread` means that part of the body was not received.
     """
-    refusal = refusal_of(error, route)
-    reply = page(refusal)
     headers = {} if refusal.allow is None else {"allow": refusal.allow}
     if refusal.retry_after is not None:
         headers["retry-after"] = str(max(1, round(refusal.retry_after)))
-    if refusal.status == 401 and reply is None:
+    if refusal.status == 401 and page is None:
         headers["www-authenticate"] = "Bearer"
     if refusal.status in (413, 503) and unread:
         headers["connection"] = "close"  # the rest of the body is not wanted
-    if reply is None:
+    if page is None:
         return JSONResponse({"error": refusal.sentence}, refusal.status, headers)
-    reply.headers.update(headers)
-    return reply
+    page.headers.update(headers)
+    return page

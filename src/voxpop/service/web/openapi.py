@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 import msgspec
+from starlette.responses import HTMLResponse
 
 from voxpop import __version__
 from voxpop.io.schema import ProblemData
@@ -162,9 +163,10 @@ def components(used: Iterable[type]) -> dict[str, Schema]:
         title = release.__name__.removesuffix("Release") + "Release"
         schemas[title] = _named(schemas.pop(release.__name__), "model", name)
     named = {name: kind.func if isinstance(kind, partial) else kind for name, kind in POLICIES.items()}
-    policies = {_title(name): (name, kind) for name, kind in named.items() if getattr(kind, "aggregates", False)}
-    for title, (name, kind) in policies.items():
-        schemas[title] = _named(_settings(inspect.getdoc(kind), policy_options(name)), "name", name)
+    named = {name: kind for name, kind in named.items() if getattr(kind, "aggregates", False)}
+    policies = {name: f"{name.title().replace('-', '')}Policy" for name in named}
+    for name, title in policies.items():
+        schemas[title] = _named(_settings(inspect.getdoc(named[name]), policy_options(name)), "name", name)
     schemas["NoPrivacyModel"] = _named(_settings("No privacy: people trust the operator.", ()), "model", "none")
     schemas["PrivacyModel"] = _settings(inspect.getdoc(Private), options_of(Private))
     schemas["PrivacyModel"]["properties"]["model"] = {"type": "string", "enum": list(RELEASES)}
@@ -192,7 +194,7 @@ def components(used: Iterable[type]) -> dict[str, Schema]:
     for name, key, members in (
         ("Kernel", "type", [f"{kernel.__name__}Kernel" for kernel in kernels.values()]),
         ("Release", "model", [kind.__name__.removesuffix("Release") + "Release" for kind in releases.values()]),
-        ("Policy", "name", list(policies)),
+        ("Policy", "name", list(policies.values())),
         ("Privacy", "model", ["NoPrivacyModel", "PrivacyModel"]),
         ("CheckIn", "status", [kind.__name__ for kind in CHECK_INS]),
         ("LogEvent", "kind", [kind.__name__ for kind in EVENTS]),
@@ -257,11 +259,6 @@ def _option(one: Option) -> Schema:
     return {**schema, **({} if one.required else {"default": one.default}), "description": one.help}
 
 
-def _title(name: str) -> str:
-    """Make the name of a component of that of a policy."""
-    return "".join(word.capitalize() for word in name.split("-")) + "Policy"
-
-
 def _reachable(paths: Schema, schemas: dict[str, Schema]) -> dict[str, Schema]:
     """Keep the components that operations name, and those that these name."""
     found: dict[str, Schema] = {}
@@ -276,63 +273,29 @@ def _reachable(paths: Schema, schemas: dict[str, Schema]) -> dict[str, Schema]:
 
 # The page
 
-SIGNS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<", "pattern": "like"}
-SAMPLES = {"string": "...", "integer": 1, "number": 0.5, "boolean": False, "null": None}
 NAMES = {"study": "tea", "wave": "1", "name": "me", "key": "a-new-name", "batch": "BATCH"}  # in examples of addresses
-SECRETS = {"operator": "VOXPOP_KEY", "viewer": "VOXPOP_KEY", "participant": "DEVICE_KEY", "token": "TOKEN"}
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-def api_page(document: Schema) -> tuple[str, dict[str, str]]:
-    """Render the page; return it with its headers, which allow its own style sheet and nothing else."""
+def api_page(document: Schema) -> HTMLResponse:
+    """Render the page, with headers that allow its own style sheet and nothing else."""
     from jinja2 import Environment
 
+    sample = partial(re.sub, r"{(\w+)}", lambda found: NAMES.get(found[1], found[1]))
     operations = [
-        {**said, "path": path, "method": method.upper(), "example": _curl(document, path, method.upper(), said)}
+        {**said, "path": path, "method": method.upper(), "address": sample(path)}
         for path, methods in document["paths"].items()
         for method, said in methods.items()
     ]
     template = (files("voxpop.service.web") / "api_page.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    page = environment.from_string(template).render(**document, operations=operations, limits=SIGNS)
+    page = environment.from_string(template).render(**document, operations=operations)
     style = page[page.index("<style>") + len("<style>") : page.index("</style>")]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return page, {
+    headers = {
         "content-security-policy": f"{NOTHING}; style-src 'sha256-{digest}'",
         "x-content-type-options": "nosniff",
         "x-frame-options": "DENY",
         "referrer-policy": "no-referrer",
     }
-
-
-def _curl(document: Schema, path: str, method: str, said: Schema) -> str:
-    """Write an example for the shell."""
-    address = re.sub(r"{(\w+)}", lambda found: NAMES.get(found[1], found[1]), path)
-    lines = [f'curl{"" if method == "GET" else f" -X {method}"} "$VOXPOP_URL{address}"']
-    role = said["x-voxpop-role"]
-    if role in SECRETS:
-        lines.append(f'-H "Authorization: Bearer ${SECRETS[role]}"')
-    elif role != "anyone":
-        lines.append('-H "X-Voxpop-Signature: v1=$SIGNATURE"')
-    if "requestBody" in said:
-        body = said["requestBody"]["content"]["application/json"]["schema"]
-        lines += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(example(document, body))}'"]
-    return " \\\n  ".join(lines)
-
-
-def example(document: Schema, schema: Schema) -> Any:
-    """Make the smallest value that a schema describes: only what is required, and of several types the first."""
-    if "$ref" in schema:
-        return example(document, document["components"]["schemas"][schema["$ref"].removeprefix(COMPONENT)])
-    if several := schema.get("anyOf") or schema.get("oneOf"):
-        return example(document, several[0])
-    if "const" in schema or "enum" in schema:
-        return schema["enum"][0] if "enum" in schema else schema["const"]
-    kind = schema.get("type")
-    if kind == "array":
-        return [example(document, schema.get("items", {}))]
-    if kind == "object":
-        return {name: example(document, schema["properties"][name]) for name in schema.get("required", ())}
-    if schema.get("pattern") == "^[0-9a-f]{64}$":
-        return "0" * 64
-    return max(schema.get("minimum", 0), SAMPLES[kind]) if kind == "integer" else SAMPLES.get(kind or "")
+    return HTMLResponse(page, headers=headers)

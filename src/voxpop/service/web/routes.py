@@ -218,18 +218,13 @@ class Endpoint:
         await response(scope, body, send)
 
     async def _reply(self, request: Request, caller: str) -> Response:
-        given = {name: self._argument(name, request, caller) for name in self._plain}
+        known = {"request": request, "caller": caller, "session": getattr(request.state, "session", None)}
+        placed = {**request.query_params, **request.path_params}
+        given = {name: known[name] if name in known else text_in(placed, name) for name in self._plain}
         for name, read in self._read.items():
             given[name] = await read(request)
         found = await (self._handler(**given) if self._waits else run_in_threadpool(self._handler, **given))
         return found if isinstance(found, Response) else JSONResponse(msgspec.to_builtins(found))
-
-    def _argument(self, name: str, request: Request, caller: str) -> Any:
-        if name in ("request", "caller"):
-            return request if name == "request" else caller
-        if name == "session":
-            return request.state.session
-        return text_in(request.path_params if name in request.path_params else request.query_params, name)
 
 
 class Router:

@@ -10,19 +10,19 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import sqlalchemy as sa
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from voxpop.service import logs
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.database import Database, ReplacedFileError, cause
-from voxpop.service.web.bodies import Alive, OpenAPI, Ready
+from voxpop.service.web.bodies import Alive, OpenAPI, Ready, Receipt
 from voxpop.service.web.guard import Guard, Origins, no_page
 from voxpop.service.web.limits import RateLimit
 from voxpop.service.web.metrics import Telemetry
@@ -33,6 +33,11 @@ DATABASE_SECONDS = 5.0  # that the database has to answer
 MARKS = sa.table("marks", sa.column("name"), sa.column("mark"))  # both services have it
 LEAST_ROOM = 16 * 2**20  # bytes that must be free on the disk of an SQLite database
 SHARED_SECONDS = 1.0  # for which an answer holds, so that a flood of questions does not wear the disk
+
+# Declares the route of something that devices store, and may store again.
+upload = partial(
+    route, "PUT", role="token", reply=Receipt, refusals=(403, 404, 409, 410), statuses=(201, 200), for_devices=True
+)
 
 
 class Readiness:
@@ -121,8 +126,7 @@ class Service:
 
     @cached_property
     def _api_page(self) -> Response:
-        page, headers = api_page(self.document)
-        return HTMLResponse(page, headers=headers)
+        return api_page(self.document)
 
     @route("GET", "/openapi.json", "anyone", OpenAPI)
     async def openapi(self) -> Any:

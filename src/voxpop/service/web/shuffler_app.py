@@ -25,7 +25,7 @@ from voxpop.service.stores.schema import batches
 from voxpop.service.web import bodies
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport, bytes_of
 from voxpop.service.web.routes import body_of, most_bytes_of, route
-from voxpop.service.web.service import Service
+from voxpop.service.web.service import Service, upload
 
 BATCH = "/v2/batches/{batch}"
 RETRY = 1.0  # seconds between attempts to forward
@@ -79,16 +79,7 @@ class ShufflerApp(Service):
         self.shuffler.call_off(batch)
         return {"status": "called off"}
 
-    @route(
-        "PUT",
-        BATCH + "/report",
-        "token",
-        bodies.Receipt,
-        (403, 404, 409, 410),
-        (201, 200),
-        body=ShuffledReport,
-        for_devices=True,
-    )
+    @upload(BATCH + "/report", body=ShuffledReport)
     async def upload_report(self, request: Request, batch: str, caller: str) -> Response:
         """Upload the report for an invitation, with the batch and encoding that its noise was made for."""
         known = self._coordinates.get(batch, 0) or await run_in_threadpool(self._coordinates_of, batch)
