@@ -57,7 +57,7 @@ def demo(
     from voxpop.service.demo.processes import QUIET, running
     from voxpop.service.study.definition import Definition, Rules
     from voxpop.service.study.log import Record
-    from voxpop.simulation.pricing import Customers
+    from voxpop.simulation.people import Customers
 
     require_integer("devices", devices, least=10, most=100_000)
     require_number("epsilon", epsilon, above=0)
