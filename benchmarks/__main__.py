@@ -83,7 +83,7 @@ def table(figures: Sequence[Figure], before: dict[str, float]) -> Table:
 
 def draw(curves: Sequence[Curve], folder: Path) -> None:
     """Draw cost against each size, with the fitted exponent, as PNG and SVG."""
-    with panels(len(curves), "", width=3.4, height=3.4) as (figure, axes):
+    with panels(len(curves), width=3.4, height=3.4) as (figure, axes):
         for ax, curve in zip(axes, curves, strict=True):
             ax.plot(curve.sizes, curve.times, "o-", color=BLUE)
             if curve.limit is not None:

@@ -56,7 +56,7 @@ def reproduce(
     out.mkdir(parents=True, exist_ok=True)
     records, failures = _run(trials, Journal(out / "runs.jsonl"), where)
     summary = [f"{trial.as_dict()}: {error}" for trial, error in failures.items()]
-    parts = _present(chosen, records, out)
+    parts = _present(chosen, records, out, scale.note)
     if not parts:
         raise InputError(f"no figure could be made, because {len(failures)} of {len(trials)} runs failed: {summary[0]}")
     notices = [f"failed: {line}" for line in summary]
@@ -117,13 +117,13 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
     return records, failures
 
 
-def _present(chosen: list[Exhibit], records: dict[Trial, RunSummary], out: Path) -> list[Part]:
+def _present(chosen: list[Exhibit], records: dict[Trial, RunSummary], out: Path, note: str) -> list[Part]:
     parts = []
     with counted_progress(len(chosen), "figures") as advance:
         for exhibit in chosen:
             cells = cells_of(exhibit, records)
             if cells is not None:
-                parts.append(write_exhibit(exhibit, cells, out))
+                parts.append(write_exhibit(exhibit, cells, out, note))
             advance(1)
     return parts
 

@@ -48,7 +48,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title=title,
             labels=(),
             series={each: scale.trials(study, each, horizon=min(scale.horizon, horizon)) for each in policies},
-            present=partial(present, study, scale.note),
+            present=partial(present, study),
             text=(REAL if study in SURVEYS else "All policies ask the same people. ") + TEXT,
         )
         for name, title, policies, horizon in made
@@ -61,11 +61,11 @@ def contenders(study: str) -> list[str]:
     return [name for name in CONTENDERS if name != "pilot-only" or study == "pricing"]
 
 
-def present(study: str, note: str, cells: Cells) -> Shown:
+def present(study: str, cells: Cells) -> Shown:
     """Draw the three panels, and make the tables and the findings."""
     problem = next(iter(cells.values())).trials[0].scenario().problem
     made = Sheet(f"Regret and cost: {study}", "", HEADINGS, rows(cells))
-    figure = picture(study, cells, note, partial(draw_least, problem))
+    figure = picture(study, cells, partial(draw_least, problem))
     return Shown(figure, [made, promises(study, problem, cells)], _findings(study, cells))
 
 

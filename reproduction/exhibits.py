@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
+OURS = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}  # the algorithm as printed, and our form of it
 SURE = 2.0  # a difference counts beyond this many standard errors
 
 
@@ -113,22 +114,6 @@ def ranged(values: Array) -> str:
     """Write the median of some numbers with the least and the largest."""
     middle, low, high = (quantity(float(value)) for value in (np.median(values), values.min(), values.max()))
     return f"{middle} ({low} to {high})"
-
-
-def seconds_of(cell: Cell) -> float:
-    """Return the median running time, which other work on the machine disturbs least."""
-    return float(np.median(cell["seconds"]))
-
-
-def judge_seconds(printed: float, ours: float, of_printed: float, of_ours: float) -> str:
-    """Judge a running time to within a factor of two: as it is, or as a multiple of DPBE's on the same machine."""
-
-    def close(one: float, other: float) -> bool:
-        return min(one, other) > 0 and max(one, other) <= 2 * min(one, other)
-
-    if close(printed, ours):
-        return "agrees"
-    return "agrees: as a multiple of DPBE's" if close(printed / of_printed, ours / of_ours) else "does not"
 
 
 def compare(claim: str, less: Cell, more: Cell, name: str = "regret", factor: float = 1.0) -> Finding:

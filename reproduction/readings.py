@@ -234,7 +234,7 @@ def present(study: str, scale: Scale, cells: Cells) -> Shown:
     """Run the readings, draw them, and judge every printed cell."""
     found = {name: spread(study, reading, scale.functions) for name, reading in READINGS[study].items()}
     width, height = 6.2, 1.6 + 0.26 * len(found)
-    with panels(2 + (study == "synthetic"), scale.note, width, height) as (figure, axes):
+    with panels(2 + (study == "synthetic"), width, height) as (figure, axes):
         for ax, column in zip(axes, COLUMNS, strict=False):
             _draw(ax, column, found)
         axes[1].set_yticklabels([])
