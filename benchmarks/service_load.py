@@ -28,6 +28,7 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
+from benchmarks.measure import seconds
 from tests.service.chaos import free_port
 from tests.service.postgres import server as postgres
 from voxpop.journal.journal import Opened
@@ -201,11 +202,9 @@ def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
     for start in range(0, len(tokens), 500):
         store(coordinator.context, [Upload((STUDY, 1), token, body) for token in tokens[start : start + 500]])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start_time = time.perf_counter()
-    step(coordinator.context, STUDY)
-    seconds = time.perf_counter() - start_time
+    closing = seconds(lambda: step(coordinator.context, STUDY), 1)
     assert rows_in(coordinator.database, inbox) == 0
-    return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return closing, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
 def write_load(folder: Path, tokens: list[str], bodies: list[str]) -> None:
@@ -238,8 +237,8 @@ def measure(kind: str, address: str, folder: Path) -> None:
         later = (second.rate + third.rate) / 2
         print(f"  two workers {two}: {two.rate / later:.2f} of the bare route")
         print(f"  two workers store {two.rate / later / (one.rate / base):.2f} times as many as one")
-    seconds, memory = close(coordinator, tokens)
-    print(f"  a wave of {PEOPLE:,} reports of {ARMS} numbers closes in {seconds:.1f} s, with {memory:.0f} MiB more")
+    closing, memory = close(coordinator, tokens)
+    print(f"  a wave of {PEOPLE:,} reports of {ARMS} numbers closes in {closing:.1f} s, with {memory:.0f} MiB more")
     coordinator.database.close()
 
 
