@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from reproduction import choose
 from reproduction.exhibits import FULL, QUICK, Exhibit, Scale
@@ -17,7 +16,7 @@ from reproduction.journal import Journal
 from reproduction.output import COLOURS, Part, cells_of, write_exhibit, write_report
 from reproduction.progress import counted_progress
 from voxpop.cli import main
-from voxpop.cli.display import console, print_table
+from voxpop.cli.display import console, print_table, table_of
 from voxpop.cli.options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.errors import InputError, require_integer
 from voxpop.simulation.comparison import RunSummary, perform
@@ -26,6 +25,7 @@ from voxpop.simulation.sweep import Backend, sweep
 from voxpop.simulation.trials import Trial
 
 STYLES = {"good": "green", "bad": "red", "open": "yellow"}
+HEADINGS = ("claim", "verdict", "evidence")
 
 
 def reproduce(
@@ -92,7 +92,7 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
     """Do every run that is not in the journal yet; each is kept as soon as it is finished."""
     if not trials:
         return {}, {}
-    with journal.writing() as writer:
+    with journal.writing() as keep:
         records = journal.read(trials)
         failures: dict[Trial, str] = {}
         left = [trial for trial in trials if trial not in records]
@@ -104,7 +104,7 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
                     if done.result is None:
                         failures[done.item] = done.error
                     else:
-                        writer.append(done.item, done.result)
+                        keep(done.item, done.result)
                         records[done.item] = done.result
                     advance(1)
             except KeyboardInterrupt:
@@ -129,14 +129,10 @@ def _present(chosen: list[Exhibit], records: dict[Trial, RunSummary], out: Path,
 
 
 def _show(parts: list[Part]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("claim", "verdict", "evidence"):
-        table.add_column(heading)
     findings = [finding for part in parts for finding in part.shown.findings]
-    for finding in findings:
-        style = STYLES[COLOURS[finding.verdict]]
-        table.add_row(finding.claim, f"[{style}]{finding.verdict}[/{style}]", finding.evidence)
-    print_table(table)
+    styles = [STYLES[COLOURS[finding.verdict]] for finding in findings]
+    rows = [(f.claim, f"[{style}]{f.verdict}[/]", f.evidence) for f, style in zip(findings, styles, strict=True)]
+    print_table(table_of(HEADINGS, rows, left=HEADINGS))
     counts = Counter(finding.verdict for finding in findings)
     console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), highlight=False)
 

@@ -26,7 +26,6 @@ class Central(Additive):
     )
 
     def variance(self, count: int) -> float:
-        """Variance of the noise per whitened coordinate, averaged over `count` people."""
         return (self.std * self.step / count) ** 2
 
     def randomize(self, y: Array, source: Source) -> Array:

@@ -34,7 +34,6 @@ class Local(Additive):
     noise_on_device: ClassVar[bool] = True
 
     def variance(self, count: int) -> float:
-        """Variance of the noise per whitened coordinate, averaged over `count` people."""
         return (self.std * self.step) ** 2 / count
 
     def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
