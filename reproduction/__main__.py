@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +16,7 @@ from reproduction import choose
 from reproduction.exhibits import FULL, QUICK, Exhibit, Scale
 from reproduction.journal import Journal
 from reproduction.output import COLOURS, Part, cells_of, write_exhibit, write_report
-from reproduction.progress import counted_progress
-from voxpop.cli import main
+from voxpop.cli import display, main
 from voxpop.cli.display import console, print_table, table_of
 from voxpop.cli.options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.errors import InputError, require_integer
@@ -26,6 +27,7 @@ from voxpop.simulation.trials import Trial
 
 STYLES = {"good": "green", "bad": "red", "open": "yellow"}
 HEADINGS = ("claim", "verdict", "evidence")
+LINES = 20  # of progress, where there is no terminal to draw a bar on
 
 
 def reproduce(
@@ -126,6 +128,27 @@ def _present(chosen: list[Exhibit], records: dict[Trial, RunSummary], out: Path,
                 parts.append(write_exhibit(exhibit, cells, out, note))
             advance(1)
     return parts
+
+
+@contextmanager
+def counted_progress(total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """Show how much is done, as the function that is yielded counts it: a bar, or a line now and then."""
+    quiet, done = not display.errors.is_terminal, 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        if quiet and done * LINES // total > before * LINES // total:
+            say()
+        bar.advance(task, count)
+
+    def say() -> None:
+        display.errors.print(f"{done:,} of {total:,} {unit}", highlight=False, soft_wrap=True)
+
+    with display.progress(total, unit) as (bar, task):
+        if quiet and total > 1:
+            say()
+        yield advance
 
 
 def _show(parts: list[Part]) -> None:
