@@ -1,7 +1,5 @@
 """`python -m benchmarks`: how fast voxpop is here, in ratios of times taken in one run, on one thread."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

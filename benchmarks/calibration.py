@@ -1,7 +1,5 @@
 """Pilots: how well their constants describe people, what protecting them costs, and what rehearsals make of them."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence

@@ -9,8 +9,6 @@ what else the machine does; the rates do, and so each is measured between two ru
 model a report is two uploads, to two servers, whose rates are measured on SQLite between two runs of the central model.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -7,8 +7,6 @@ another thread registers one person after the other; the longest of these regist
 Devices check in over HTTP, as often as a million of them are told to.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

@@ -1,7 +1,5 @@
 """`python -m reproduction`: the paper's figures and tables."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 fig:regret_compare, fig:regret_optimization_baselines, tab:runtime, tab:communication_time_baseline.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from reproduction.drawing import COLOURS, draw_costs, draw_curves

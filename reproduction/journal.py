@@ -1,7 +1,5 @@
 """The journal of a sweep: finished runs in a file, which survive interruption and later versions of the program."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

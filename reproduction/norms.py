@@ -2,8 +2,6 @@
 known or 1.
 """
 
-from __future__ import annotations
-
 from reproduction.drawing import COLOURS, draw_bars
 from reproduction.exhibits import OURS, STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
 from voxpop.simulation.comparison import Cells, quantity

@@ -1,7 +1,5 @@
 """Pictures, tables and the report of some exhibits, as files."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

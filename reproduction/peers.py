@@ -3,8 +3,6 @@
 fig:vs_gpucb_syn, fig:vs_gpucb_more, tab:wallclock, tab:wallclock_functions, with the appendix's settings.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

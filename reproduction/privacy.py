@@ -1,7 +1,5 @@
 """What central differential privacy costs: fig:dp_dpbe, fig:dp_functions_epsilon, fig:dp_functions_delta_106."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

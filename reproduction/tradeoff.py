@@ -1,7 +1,5 @@
 """Regret and numbers sent of DPBE against alpha, the person-sampling parameter: fig:tradeoff."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from reproduction import theory

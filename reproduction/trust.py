@@ -1,7 +1,5 @@
 """The three trust models side by side: tab:private_regret."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Replaying the reports of a study in the simulator: its plans and state must be the same, to the last bit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -21,8 +21,6 @@ Auditing mu can detect far more than auditing (eps, delta) directly, which could
 samples.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -17,8 +17,6 @@ H(P, Q) <= r + H(P', Q). Releases are independent given what is public, and may 
 turns the sum of the divergences into eps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

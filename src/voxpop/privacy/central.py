@@ -1,7 +1,5 @@
 """The central model: people trust the agent, which clips their answers and adds noise to the sum, once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 

@@ -19,8 +19,6 @@ The noise of a total is that of the people whose devices add it. If only a share
 they like), the total of U people has noise Bin(b floor(hU), p) at least, and that is what is calibrated.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

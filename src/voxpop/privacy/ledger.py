@@ -6,8 +6,6 @@ exposed to the composition of their releases (`composition`). If an entry names 
 refused. If it does not, its people are assumed to be new; the caller who draws them must make sure that they are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

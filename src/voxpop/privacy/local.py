@@ -1,7 +1,5 @@
 """The local model: people trust nobody, and their own devices add the noise."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -4,8 +4,6 @@ A package names what it adds in its pyproject.toml, in the groups below; nothing
 asked for, and a built-in name is never looked up.
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableMapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Simulated runs of a study, measured against the truth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field

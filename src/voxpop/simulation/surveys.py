@@ -4,8 +4,6 @@ What voxpop ships of a survey is a table of figures, one line for each person or
 the survey's own records. Each table says where it comes from; `python -m benchmarks.real_people WHEELS` makes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
