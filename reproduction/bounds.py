@@ -1,10 +1,7 @@
 """The lemmas and theorems against what happens: lem:bound_h, lem:max_variance, tab:complexity, tab:bounds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +12,10 @@ from voxpop.gp.posterior import regress
 from voxpop.gp.selection import BatchRule, select
 from voxpop.model.kernels import Kernel, Matern, SquaredExponential
 from voxpop.model.problem import Problem
-from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE
+from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE, Axes
 from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import logarithmic, panels
 from voxpop.simulation.trials import Trial
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 ALPHA, RATIO = 0.7, 1.6
 RULES: dict[BatchRule, str] = {"printed": BLUE, "corrected": ORANGE}

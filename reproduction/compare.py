@@ -1,9 +1,6 @@
 """Policies compared by what they lose and what they ask of people: numbers sent, people and waves. Not in the paper."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,14 +8,11 @@ from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, compare
 from reproduction.theory import largest_loss
 from reproduction.wave_theory import least_regret, wave_bounds
 from voxpop.model.problem import Problem
-from voxpop.report.drawing import MUTED
+from voxpop.report.drawing import MUTED, Axes
 from voxpop.report.summary import number
 from voxpop.simulation.comparison import CONTENDERS, HEADINGS, Cells, quantity, rows
 from voxpop.simulation.pictures import picture
 from voxpop.simulation.surveys import SURVEYS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 WITH_PILOT = ["waves", "dpbe", "pilot-only", "thompson"]  # for studies of real people
 HORIZONS = {"pricing": 20_000, "synthetic": 40_000}  # the studies' own

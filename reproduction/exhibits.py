@@ -1,21 +1,17 @@
 """An exhibit: a figure or table of the paper, the runs it needs, and what it claims."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from voxpop.errors import Array
+from voxpop.report.drawing import Figure
 from voxpop.simulation.comparison import Cell, Cells, quantity
 from voxpop.simulation.trials import Trial
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
 OURS = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}  # the algorithm as printed, and our form of it
@@ -58,12 +54,12 @@ class Finding:
     reason: str = ""  # why, where it does not reproduce or needs an explanation
     target: bool = False  # a target of our own, not a claim of the paper
 
-    def as_target(self) -> Finding:
+    def as_target(self) -> Self:
         """Turn it into a target of our own, which is reached or not rather than reproduced."""
         words: dict[Verdict, Verdict] = {"reproduced": "reached", "not reproduced": "not reached"}
         return replace(self, verdict=words.get(self.verdict, self.verdict), target=True)
 
-    def because(self, reason: str) -> Finding:
+    def because(self, reason: str) -> Self:
         """Add the reason, unless the claim simply reproduces."""
         return self if self.verdict in ("reproduced", "reached") else replace(self, reason=reason)
 
@@ -78,7 +74,7 @@ class Sheet:
     rows: Sequence[Sequence[str]]
 
     @classmethod
-    def of(cls, title: str, label: str, corner: str, rows: Mapping[str, Mapping[str, str]]) -> Sheet:
+    def of(cls, title: str, label: str, corner: str, rows: Mapping[str, Mapping[str, str]]) -> Self:
         """Make a table of named rows, each with a value for every heading."""
         headings = next(iter(rows.values()))
         return cls(title, label, (corner, *headings), [(name, *row.values()) for name, row in rows.items()])

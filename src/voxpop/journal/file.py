@@ -9,14 +9,12 @@ event is appended first, then marked, and only then shown. A journal that is sho
 digest there, is another copy; one that is longer belongs to a program that was killed in between, and is fine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import append_durably, locked, read_bytes, write_atomically, write_durably
@@ -46,7 +44,7 @@ class JournalFile:
         self._seen = b""  # the whole lines, as this program read or wrote them last
 
     @classmethod
-    def create(cls, path: Path, definition: Definition) -> JournalFile:
+    def create(cls, path: Path, definition: Definition) -> Self:
         """Begin a journal; refuse if there is one."""
         journal = cls(path)
         with locked(path):
@@ -59,7 +57,7 @@ class JournalFile:
         return journal
 
     @classmethod
-    def open(cls, path: Path, newest: bool = False) -> JournalFile:
+    def open(cls, path: Path, newest: bool = False) -> Self:
         """Open a journal; refuse an older copy of a private study's, unless it is surely the `newest`."""
         journal = cls(path)
         mark = None if newest else journal._marked()  # read first, because it is written last

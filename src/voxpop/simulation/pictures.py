@@ -1,19 +1,12 @@
 """The picture of a comparison: policies as marks of what they cost and lose."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
-from typing import TYPE_CHECKING
 
-from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE, sheet, styled
+from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE, Axes, Figure, sheet, styled
 from voxpop.report.figures.common import legend_below, plain_logarithm
 from voxpop.simulation.comparison import CONTENDERS, COSTS, Cell, Cells
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PURPLE, PINK, TEAL = "#862e9c", "#e64980", "#0c8599"
 COLOURS = (PURPLE, BLUE, ORANGE, GREEN, TEAL, PINK, INK, MUTED)

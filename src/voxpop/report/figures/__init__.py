@@ -1,24 +1,18 @@
 """The pictures of a study, by name, as matplotlib figures."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from voxpop.errors import Array, InputError, require_choice
 from voxpop.journal.journal import Course
-from voxpop.report.drawing import BLUE, QUIET, sheet, styled
+from voxpop.report.drawing import BLUE, QUIET, Figure, SubFigure, sheet, styled
 from voxpop.report.figures import decision, waves
 from voxpop.report.figures.common import WIDTH, Canvas, legend_below, shortened
 from voxpop.report.summary import Line, summarise
 from voxpop.report.view import View
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
-
 
 WORDS, LINE = 2.3, 0.145  # inches of the overview: for its words, and for each line more than fits there
 FITTING = 6

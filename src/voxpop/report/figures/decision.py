@@ -1,15 +1,13 @@
 """What is known of every decision: along one parameter, on a map of two, in slices of several, or one by one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
-from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PAPER, SKY
+from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PAPER, SKY, Axes
 from voxpop.report.figures.common import (
     ASSUMED,
     CERTIFIED,
@@ -32,9 +30,6 @@ from voxpop.report.figures.common import (
     window,
 )
 from voxpop.report.view import Column, View
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 NOBODY = "Nobody has answered yet"
 BEST = 12  # alternatives that are listed on the first picture

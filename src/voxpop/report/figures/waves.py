@@ -1,10 +1,7 @@
 """Wave by wave: what was asked, what was known afterwards, what was left, and what it cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +9,7 @@ from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
 from voxpop.model.waves import Forecast
-from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PEACH, SKY
+from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PEACH, SKY, Axes
 from voxpop.report.figures.common import (
     CERTIFIED,
     CHOSEN,
@@ -39,9 +36,6 @@ from voxpop.report.figures.decision import ASKED, mark_choice, paint
 from voxpop.report.stakes import regret_curve
 from voxpop.report.summary import number
 from voxpop.report.view import Column, View
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PANELS = {"line": (2, 8), "map": (3, 9)}  # how many stand side by side, and how many there are at most
 PIXELS = 48  # of a small map, along each side
