@@ -1,7 +1,5 @@
 """`python -m benchmarks`: how fast voxpop is here, in ratios of times taken in one run, on one thread."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,7 +14,7 @@ from benchmarks.measure import Absent, Curve, Figure, Found, machine_limits
 from benchmarks.selection import growth, large_set, plain_loop, widths
 from benchmarks.studies import crowds, every_round, other_policies, planning, round_by_round, small_studies
 from voxpop.cli import main
-from voxpop.cli.display import console, progress
+from voxpop.cli.display import console, progress, table_of
 from voxpop.errors import InputError
 from voxpop.io.files import write_atomically
 from voxpop.report.drawing import BLUE, MUTED, png, svg
@@ -69,21 +67,17 @@ def _kind(quick: bool) -> str:
 
 def table(figures: Sequence[Figure], before: dict[str, float]) -> Table:
     """Make a table of the figures."""
-    made = Table(box=None, header_style="bold", pad_edge=False)
-    made.add_column("figure")
-    for name in ("value", "target", "baseline"):
-        made.add_column(name, justify="right", no_wrap=True)
-    made.add_column("", no_wrap=True)
+    rows = []
     for figure in figures:
         old = f"{before[figure.name]:.3g}" if figure.name in before else ""
         name = f"{figure.name}\n  [dim]{figure.note}[/dim]" if figure.note else figure.name
-        made.add_row(name, f"{figure.value:.3g}", figure.target, old, figure.verdict(before))
-    return made
+        rows.append((name, f"{figure.value:.3g}", figure.target, old, figure.verdict(before)))
+    return table_of(("figure", "value", "target", "baseline", "verdict"), rows, left=("figure", "verdict"))
 
 
 def draw(curves: Sequence[Curve], folder: Path) -> None:
     """Draw cost against each size, with the fitted exponent, as PNG and SVG."""
-    with panels(len(curves), "", width=3.4, height=3.4) as (figure, axes):
+    with panels(len(curves), width=3.4, height=3.4) as (figure, axes):
         for ax, curve in zip(axes, curves, strict=True):
             ax.plot(curve.sizes, curve.times, "o-", color=BLUE)
             if curve.limit is not None:

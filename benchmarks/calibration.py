@@ -1,7 +1,5 @@
 """Pilots: how well their constants describe people, what protecting them costs, and what rehearsals make of them."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +22,7 @@ from voxpop.model.waves import Plan
 from voxpop.privacy.sources import Simulated
 from voxpop.runtime.random_streams import stream
 from voxpop.simulation.paper import random_rkhs_function
-from voxpop.simulation.pricing import Customers, Segment
+from voxpop.simulation.people import Customers, Segment
 from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Run, Scenario, simulate
 from voxpop.simulation.scenarios import PEOPLE, ROUNDS, TRIED, least_norm

@@ -1,7 +1,5 @@
 """What a benchmark measures and finds: the least of a few times, ratios with targets, and costs against a size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter

@@ -8,8 +8,6 @@ plain program    voxpop, but every batch builds K + lambda W^-1 of the merged ar
 plain rounds     `gp-ucb` as a loop over NumPy arrays, without a driver, states or a log
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

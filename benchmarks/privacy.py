@@ -1,7 +1,5 @@
 """What privacy costs and protects: the trust models, and the shuffle protocol in numbers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

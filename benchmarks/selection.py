@@ -1,7 +1,5 @@
 """Large decision sets: selection and widths against plain loops, matrix products and each other."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager

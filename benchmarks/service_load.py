@@ -1,15 +1,15 @@
 """Measure uploads per second, compared with a bare Starlette route that only parses the same body, and closing a wave.
 
-    python -m benchmarks.service_load [sqlite|postgresql ...]
+    python -m benchmarks.service_load [sqlite|postgresql|aggregate ...]
 
 Needs wrk (Debian: apt-get install wrk); PostgreSQL is the server that the tests use, which this starts itself. The load
 comes from wrk in its own process over 32 connections. Every upload has its own token, and the reports counted are those
 found in the database. On PostgreSQL two workers are compared with one. The processor time per request hardly depends on
-what else the machine does; the rates do, and so each is measured between two runs of the bare route.
+what else the machine does; the rates do, and so each is measured between two runs of the bare route. In the aggregate
+model a report is two uploads, to two servers, whose rates are measured on SQLite between two runs of the central model.
 """
 
-from __future__ import annotations
-
+import json
 import os
 import resource
 import subprocess
@@ -20,11 +20,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import Template
 
 import httpx
 import numpy as np
 import sqlalchemy as sa
 
+from benchmarks.measure import seconds
 from tests.service.chaos import free_port
 from tests.service.postgres import server as postgres
 from voxpop.journal.journal import Opened
@@ -32,12 +34,14 @@ from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
-from voxpop.privacy import Private
-from voxpop.service.keys import hash_key, new_key, token_of
-from voxpop.service.shuffler.signed_http import ShufflerLink
+from voxpop.privacy import Private, Release, Simulated
+from voxpop.privacy.release import Parts
+from voxpop.service.keys import Keyring, hash_key, new_key, token_of
+from voxpop.service.shuffler.batches import Shuffler
+from voxpop.service.shuffler.signed_http import HttpShuffler, ShufflerLink
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
-from voxpop.service.stores.schema import inbox, invitations, people
+from voxpop.service.stores.schema import inbox, invitations, people, reports
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.inbox import Upload, store
@@ -50,23 +54,23 @@ PEOPLE, ARMS, SECONDS, CONNECTIONS = 60_000, 20, 4, 32
 STUDY, PORT = "load", free_port()
 SECRET = "benchmark-" * 4
 REPORT = f"/v2/studies/{STUDY}/waves/1/report"
+ELSEWHERE = "http://127.0.0.1:1"  # where the other of two servers would be
 
-SCRIPT = """
+SCRIPT = Template("""
 local tokens, bodies, place = {}, {}, 0
-for line in io.lines(os.getenv("VOXPOP_TOKENS")) do tokens[#tokens + 1] = line end
-for line in io.lines(os.getenv("VOXPOP_BODIES")) do bodies[#bodies + 1] = line end
-local path = os.getenv("VOXPOP_PATH")
+for line in io.lines("$folder/tokens") do tokens[#tokens + 1] = line end
+for line in io.lines("$folder/bodies") do bodies[#bodies + 1] = line end
 local threads = 0
 number = 0
 function setup(thread) thread:set("number", threads); threads = threads + 1 end
-function init(args) place = number + tonumber(os.getenv("VOXPOP_START")) end
+function init(args) place = number + $start end
 request = function()
   place = place + 2
   local i = place % #tokens + 1
   local headers = {["authorization"] = "Bearer " .. tokens[i], ["content-type"] = "application/json"}
-  return wrk.format("PUT", path, headers, bodies[place % #bodies + 1])
+  return wrk.format("PUT", "$path", headers, bodies[place % #bodies + 1])
 end
-"""
+""")
 
 BARE = """
 import json
@@ -87,7 +91,7 @@ def chosen_databases() -> Iterator[tuple[str, str, Path]]:
     for kind in sys.argv[1:] or ["sqlite", "postgresql"]:
         with tempfile.TemporaryDirectory(prefix="voxpop-bench-") as name:
             folder = Path(name)
-            if kind == "sqlite":
+            if kind != "postgresql":
                 yield kind, str(folder / "bench.db"), folder
             else:
                 (folder / "pg").mkdir()
@@ -160,18 +164,10 @@ class Load:
 
 def wrk(folder: Path, server: int, start: int = 0, path: str = REPORT) -> Load:
     """Load a server with wrk, from the token number `start` on, with what `write_load` wrote."""
-    environment = {
-        **os.environ,
-        "VOXPOP_TOKENS": str(folder / "tokens"),
-        "VOXPOP_BODIES": str(folder / "bodies"),
-        "VOXPOP_PATH": path,
-        "VOXPOP_START": str(start),
-    }
+    (folder / "load.lua").write_text(SCRIPT.substitute(folder=folder, path=path, start=start))
     command = ["wrk", "-t2", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "--latency", "-s", str(folder / "load.lua")]
     before = processor_seconds(server)
-    done = subprocess.run(
-        [*command, f"http://127.0.0.1:{PORT}"], env=environment, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([*command, f"http://127.0.0.1:{PORT}"], capture_output=True, text=True, check=True)
     used = processor_seconds(server) - before
     lines = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if line.split()}
     if "Non-2xx" in done.stdout:
@@ -203,18 +199,15 @@ def close(coordinator: Coordinator, tokens: list[str]) -> tuple[float, float]:
     for start in range(0, len(tokens), 500):
         store(coordinator.context, [Upload((STUDY, 1), token, body) for token in tokens[start : start + 500]])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start_time = time.perf_counter()
-    step(coordinator.context, STUDY)
-    seconds = time.perf_counter() - start_time
+    closing = seconds(lambda: step(coordinator.context, STUDY), 1)
     assert rows_in(coordinator.database, inbox) == 0
-    return seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return closing, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
 def write_load(folder: Path, tokens: list[str], bodies: list[str]) -> None:
-    """Write what wrk reads: tokens, bodies and its script."""
+    """Write what the script of wrk reads: tokens and bodies."""
     (folder / "tokens").write_text("\n".join(tokens))
     (folder / "bodies").write_text("\n".join(bodies))
-    (folder / "load.lua").write_text(SCRIPT)
 
 
 def measure(kind: str, address: str, folder: Path) -> None:
@@ -241,14 +234,64 @@ def measure(kind: str, address: str, folder: Path) -> None:
         later = (second.rate + third.rate) / 2
         print(f"  two workers {two}: {two.rate / later:.2f} of the bare route")
         print(f"  two workers store {two.rate / later / (one.rate / base):.2f} times as many as one")
-    seconds, memory = close(coordinator, tokens)
-    print(f"  a wave of {PEOPLE:,} reports of {ARMS} numbers closes in {seconds:.1f} s, with {memory:.0f} MiB more")
+    closing, memory = close(coordinator, tokens)
+    print(f"  a wave of {PEOPLE:,} reports of {ARMS} numbers closes in {closing:.1f} s, with {memory:.0f} MiB more")
     coordinator.database.close()
+
+
+def rates(folder: Path) -> None:
+    """Print the rates of both servers of the aggregate model as shares of the central model's."""
+    first, _, _ = at_coordinator(folder, "central", "first")
+    ours, release, tokens = at_coordinator(folder, "aggregate", "second")
+    theirs = at_helper(folder, release, tokens)
+    last, _, _ = at_coordinator(folder, "central", "third")
+    base = (first.rate + last.rate) / 2
+    print(f"central {first}\n        {last}")
+    print(f"aggregate, at the coordinator {ours}: {ours.rate / base:.2f} of central")
+    print(f"aggregate, at the helper {theirs}: {theirs.rate / base:.2f} of central")
+
+
+def at_coordinator(folder: Path, model: str, name: str) -> tuple[Load, Release, list[str]]:
+    """Measure uploads to a coordinator; also return the release of its wave, and the tokens."""
+    link = HttpShuffler(ELSEWHERE, Keyring.of(SECRET.encode()), ELSEWHERE) if model == "aggregate" else None
+    address = str(folder / f"{name}.db")
+    coordinator, tokens = prepare(address, model, link)
+    wave = coordinator.snapshots.current(STUDY).wave
+    assert wave is not None
+    write_load(folder, tokens, [json.dumps(part.coordinator) for part in parts_of(wave.release)])
+    flags = ["--shuffler-url", ELSEWHERE] if link else []
+    found = uploads(folder, ["serve", "--database", address, *flags], coordinator.database, inbox)
+    coordinator.database.close()
+    return found, wave.release, tokens
+
+
+def at_helper(folder: Path, release: Release, tokens: list[str]) -> Load:
+    """Measure uploads of the other shares to a helper."""
+    address, name = str(folder / "helper.db"), new_key()
+    database = open_store(address, "shuffler")
+    assert release.batch is not None
+    hashes = [hash_key(token) for token in tokens]
+    Shuffler(database, lambda kind, **values: None).announce(name, release.batch, hashes, [])
+    write_load(folder, tokens, [json.dumps(part.helper) for part in parts_of(release)])
+    command = ["shuffler", "--database", address, "--coordinator-url", ELSEWHERE]
+    found = uploads(folder, command, database, reports, f"/v2/batches/{name}/report")
+    database.close()
+    return found
+
+
+def parts_of(release: Release) -> list[Parts]:
+    """Make what some devices send."""
+    rng = np.random.default_rng(0)
+    answers, source = rng.random((101, ARMS)), Simulated(rng)
+    return [release.parts(report, source) for report in release.randomize(answers, source)]
 
 
 def main() -> None:
     for kind, address, folder in chosen_databases():
-        measure(kind, address, folder)
+        if kind == "aggregate":
+            rates(folder)
+        else:
+            measure(kind, address, folder)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,10 @@ another thread registers one person after the other; the longest of these regist
 Devices check in over HTTP, as often as a million of them are told to.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import Event as Flag
 from threading import Thread
 
@@ -20,6 +18,7 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
+from benchmarks.measure import seconds
 from benchmarks.service_load import PORT, SECRET, chosen_databases, process, processor_seconds, rows_in
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
@@ -63,15 +62,6 @@ def populate(coordinator: Coordinator, study: str, size: int) -> None:
         connection.execute(sa.update(counts).where(counts.c.study == study).values(**known))
 
 
-def milliseconds(call: Callable[[], object], times: int = 50) -> float:
-    """Return what one call takes."""
-    call()
-    start = time.perf_counter()
-    for _ in range(times):
-        call()
-    return (time.perf_counter() - start) / times * 1e3
-
-
 def draw(coordinator: Coordinator, study: str) -> tuple[float, list[float]]:
     """Draw the people of the wave; return the seconds it took, and those of every registration meanwhile."""
     while status_of(coordinator.context, study).stage != "open" or not coordinator.decision(study).rounds:
@@ -89,13 +79,11 @@ def draw(coordinator: Coordinator, study: str) -> tuple[float, list[float]]:
 
     thread = Thread(target=others)
     thread.start()
-    start = time.perf_counter()
-    step(coordinator.context, study)
-    seconds = time.perf_counter() - start
+    drawing = seconds(lambda: step(coordinator.context, study), 1)
     done.set()
     thread.join()
     assert rows_in(coordinator.database, invitations) == ASKED
-    return seconds, waits
+    return drawing, waits
 
 
 async def idle(coordinator: Coordinator) -> float:
@@ -140,12 +128,12 @@ def measure(kind: str, address: str) -> None:
         coordinator.create(f"small-{number}", definition(50_000))
         populate(coordinator, f"small-{number}", (DEVICES - LARGE) // (STUDIES - 1))
     print(f"{kind}: {DEVICES:,} devices in {STUDIES} studies")
-    early = milliseconds(lambda: status_of(coordinator.context, "large"))
-    seconds, waits = draw(coordinator, "large")
-    late = milliseconds(lambda: status_of(coordinator.context, "large"))
-    listed = milliseconds(coordinator.studies)
+    early = 1e3 * seconds(lambda: status_of(coordinator.context, "large"), 50)
+    drawing, waits = draw(coordinator, "large")
+    late = 1e3 * seconds(lambda: status_of(coordinator.context, "large"), 50)
+    listed = 1e3 * seconds(coordinator.studies, 50)
     print(f"  status {early:.1f} ms, with {ASKED:,} invited {late:.1f} ms; the list of studies {listed:.1f} ms")
-    print(f"  a draw of {ASKED:,} takes {seconds:.1f} s; the longest of {len(waits)} registrations {max(waits):.2f} s")
+    print(f"  a draw of {ASKED:,} takes {drawing:.1f} s; the longest of {len(waits)} registrations {max(waits):.2f} s")
     print(f"  {STUDIES} studies that wait for people use {asyncio.run(idle(coordinator)):.1%} of a core")
     share, slowest = check_ins(address)
     print(f"  {RATE:.0f} check-ins a second use {share:.1%} of a core; the slowest took {slowest * 1e3:.0f} ms")

@@ -7,8 +7,6 @@ give the same total to the last bit. Every program has its processes to itself, 
     python -m benchmarks.ten_million_devices [--people 10000000] [--workers 2]
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -16,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from distributed import Client, LocalCluster
@@ -40,7 +38,7 @@ class Measured:
     seconds: float
     peak: float  # megabytes
 
-    def against(self, other: Measured) -> str:
+    def against(self, other: Self) -> str:
         return f"{self.seconds / other.seconds:.2f} | {self.peak / other.peak:.2f}"
 
 

@@ -1,7 +1,5 @@
 """The paper's figures and tables, one module each, found by listing this package."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,23 +1,21 @@
 """`python -m reproduction`: the paper's figures and tables."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from reproduction import choose
 from reproduction.exhibits import FULL, QUICK, Exhibit, Scale
 from reproduction.journal import Journal
 from reproduction.output import COLOURS, Part, cells_of, write_exhibit, write_report
-from reproduction.progress import counted_progress
-from voxpop.cli import main
-from voxpop.cli.display import console, print_table
+from voxpop.cli import display, main
+from voxpop.cli.display import console, print_table, table_of
 from voxpop.cli.options import AddressOption, BackendOption, DataOption, JobsOption
 from voxpop.errors import InputError, require_integer
 from voxpop.simulation.comparison import RunSummary, perform
@@ -26,6 +24,8 @@ from voxpop.simulation.sweep import Backend, sweep
 from voxpop.simulation.trials import Trial
 
 STYLES = {"good": "green", "bad": "red", "open": "yellow"}
+HEADINGS = ("claim", "verdict", "evidence")
+LINES = 20  # of progress, where there is no terminal to draw a bar on
 
 
 def reproduce(
@@ -56,7 +56,7 @@ def reproduce(
     out.mkdir(parents=True, exist_ok=True)
     records, failures = _run(trials, Journal(out / "runs.jsonl"), where)
     summary = [f"{trial.as_dict()}: {error}" for trial, error in failures.items()]
-    parts = _present(chosen, records, out)
+    parts = _present(chosen, records, out, scale.note)
     if not parts:
         raise InputError(f"no figure could be made, because {len(failures)} of {len(trials)} runs failed: {summary[0]}")
     notices = [f"failed: {line}" for line in summary]
@@ -92,7 +92,7 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
     """Do every run that is not in the journal yet; each is kept as soon as it is finished."""
     if not trials:
         return {}, {}
-    with journal.writing() as writer:
+    with journal.writing() as keep:
         records = journal.read(trials)
         failures: dict[Trial, str] = {}
         left = [trial for trial in trials if trial not in records]
@@ -104,7 +104,7 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
                     if done.result is None:
                         failures[done.item] = done.error
                     else:
-                        writer.append(done.item, done.result)
+                        keep(done.item, done.result)
                         records[done.item] = done.result
                     advance(1)
             except KeyboardInterrupt:
@@ -117,26 +117,43 @@ def _run(trials: list[Trial], journal: Journal, where: Backend) -> tuple[dict[Tr
     return records, failures
 
 
-def _present(chosen: list[Exhibit], records: dict[Trial, RunSummary], out: Path) -> list[Part]:
+def _present(chosen: list[Exhibit], records: dict[Trial, RunSummary], out: Path, note: str) -> list[Part]:
     parts = []
     with counted_progress(len(chosen), "figures") as advance:
         for exhibit in chosen:
             cells = cells_of(exhibit, records)
             if cells is not None:
-                parts.append(write_exhibit(exhibit, cells, out))
+                parts.append(write_exhibit(exhibit, cells, out, note))
             advance(1)
     return parts
 
 
+@contextmanager
+def counted_progress(total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """Show how much is done, as the function that is yielded counts it: a bar, or a line now and then."""
+    quiet, done = not display.errors.is_terminal, 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        if quiet and done * LINES // total > before * LINES // total:
+            say()
+        bar.advance(task, count)
+
+    def say() -> None:
+        display.errors.print(f"{done:,} of {total:,} {unit}", highlight=False, soft_wrap=True)
+
+    with display.progress(total, unit) as (bar, task):
+        if quiet and total > 1:
+            say()
+        yield advance
+
+
 def _show(parts: list[Part]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("claim", "verdict", "evidence"):
-        table.add_column(heading)
     findings = [finding for part in parts for finding in part.shown.findings]
-    for finding in findings:
-        style = STYLES[COLOURS[finding.verdict]]
-        table.add_row(finding.claim, f"[{style}]{finding.verdict}[/{style}]", finding.evidence)
-    print_table(table)
+    styles = [STYLES[COLOURS[finding.verdict]] for finding in findings]
+    rows = [(f.claim, f"[{style}]{f.verdict}[/]", f.evidence) for f, style in zip(findings, styles, strict=True)]
+    print_table(table_of(HEADINGS, rows, left=HEADINGS))
     counts = Counter(finding.verdict for finding in findings)
     console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), highlight=False)
 

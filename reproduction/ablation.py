@@ -3,24 +3,11 @@
 fig:regret_compare, fig:regret_optimization_baselines, tab:runtime, tab:communication_time_baseline.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from reproduction.drawing import COLOURS, draw_costs, draw_curves
-from reproduction.exhibits import (
-    STUDIES,
-    Exhibit,
-    Finding,
-    Scale,
-    Sheet,
-    Shown,
-    compare,
-    judge_seconds,
-    ranged,
-    seconds_of,
-)
-from reproduction.paper import COST
+from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare, ranged
+from reproduction.paper import COST, judge_seconds, seconds_of
 from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import panels
 
@@ -47,7 +34,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title=f"DPBE, its ablations and voxpop's dpbe: {study}",
             labels=FIGURES[study],
             series={name: scale.trials(study, policy) for name, policy in POLICIES.items()},
-            present=partial(present, study, scale.note),
+            present=partial(present, study),
             text="DPBE, DPBE-Fixed and DPBE-NoBatching are the paper's, to the letter; voxpop is its own form, dpbe. "
             "Every run has a function of its own, drawn by its seed; readings/ has one function with many runs. "
             "Shaded: one standard deviation. On the right every dot is a run.",
@@ -56,9 +43,9 @@ def exhibits(scale: Scale) -> list[Exhibit]:
     ]
 
 
-def present(study: str, note: str, cells: Cells) -> Shown:
+def present(study: str, cells: Cells) -> Shown:
     """Make the figure, the table and the findings for one study."""
-    with panels(2, note) as (figure, (left, right)):
+    with panels(2) as (figure, (left, right)):
         draw_curves(left, cells, COLOURS, f"Regret: {study}")
         draw_costs(right, cells, COLOURS)
     return Shown(figure, [_table(study, cells)], _findings(study, cells))

@@ -1,11 +1,7 @@
 """The lemmas and theorems against what happens: lem:bound_h, lem:max_variance, tab:complexity, tab:bounds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,13 +12,10 @@ from voxpop.gp.posterior import regress
 from voxpop.gp.selection import BatchRule, select
 from voxpop.model.kernels import Kernel, Matern, SquaredExponential
 from voxpop.model.problem import Problem
-from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE
+from voxpop.report.drawing import BLUE, GREEN, MUTED, ORANGE, Axes
 from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import logarithmic, panels
 from voxpop.simulation.trials import Trial
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 ALPHA, RATIO = 0.7, 1.6
 RULES: dict[BatchRule, str] = {"printed": BLUE, "corrected": ORANGE}
@@ -41,7 +34,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
                 name: scale.trials("synthetic", policy, settings=settings.get(policy, {}))
                 for name, policy in POLICIES.items()
             },
-            present=partial(present, scale.note),
+            present=present,
             text="First seed of the synthetic study. Dots: what the greedy selection over all actions does in each "
             "phase, with the batch length as printed (blue) and corrected (orange). Solid: our form of the lemma, "
             "which follows from the information gain alone. Dotted: the lemma as printed. Right: gamma_T on a line "
@@ -87,11 +80,11 @@ def lemmas(problem: Problem, rule: BatchRule) -> tuple[Lemma, Lemma]:
     return batches, variance
 
 
-def present(note: str, cells: Cells) -> Shown:
+def present(cells: Cells) -> Shown:
     """Draw batches, deviations and the information gain, and judge the lemmas."""
     problem = Trial("synthetic", horizon=cells["DPBE"].trials[0].horizon).scenario().problem
     found = {rule: lemmas(problem, rule) for rule in RULES}
-    with panels(3, note, width=4.6) as (figure, axes):
+    with panels(3, width=4.6) as (figure, axes):
         for ax, place, power in ((axes[0], 0, 1.0), (axes[1], 1, 0.5)):
             for rule, colour in RULES.items():
                 lemma = found[rule][place]

@@ -1,9 +1,6 @@
 """Policies compared by what they lose and what they ask of people: numbers sent, people and waves. Not in the paper."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,14 +8,11 @@ from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, compare
 from reproduction.theory import largest_loss
 from reproduction.wave_theory import least_regret, wave_bounds
 from voxpop.model.problem import Problem
-from voxpop.report.drawing import MUTED
+from voxpop.report.drawing import MUTED, Axes
 from voxpop.report.summary import number
 from voxpop.simulation.comparison import CONTENDERS, HEADINGS, Cells, quantity, rows
 from voxpop.simulation.pictures import picture
 from voxpop.simulation.surveys import SURVEYS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 WITH_PILOT = ["waves", "dpbe", "pilot-only", "thompson"]  # for studies of real people
 HORIZONS = {"pricing": 20_000, "synthetic": 40_000}  # the studies' own
@@ -48,7 +42,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title=title,
             labels=(),
             series={each: scale.trials(study, each, horizon=min(scale.horizon, horizon)) for each in policies},
-            present=partial(present, study, scale.note),
+            present=partial(present, study),
             text=(REAL if study in SURVEYS else "All policies ask the same people. ") + TEXT,
         )
         for name, title, policies, horizon in made
@@ -61,11 +55,11 @@ def contenders(study: str) -> list[str]:
     return [name for name in CONTENDERS if name != "pilot-only" or study == "pricing"]
 
 
-def present(study: str, note: str, cells: Cells) -> Shown:
+def present(study: str, cells: Cells) -> Shown:
     """Draw the three panels, and make the tables and the findings."""
     problem = next(iter(cells.values())).trials[0].scenario().problem
     made = Sheet(f"Regret and cost: {study}", "", HEADINGS, rows(cells))
-    figure = picture(study, cells, note, partial(draw_least, problem))
+    figure = picture(study, cells, partial(draw_least, problem))
     return Shown(figure, [made, promises(study, problem, cells)], _findings(study, cells))
 
 

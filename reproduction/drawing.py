@@ -1,18 +1,12 @@
 """What the figures of the experiments share: curves with their spread, and marks of cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE
+from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE, Axes
 from voxpop.simulation.comparison import Cell, Cells, grid
 from voxpop.simulation.pictures import PURPLE, logarithmic
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 COLOURS = {
     "DPBE": BLUE,

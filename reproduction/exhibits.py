@@ -1,23 +1,20 @@
 """An exhibit: a figure or table of the paper, the runs it needs, and what it claims."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from voxpop.errors import Array
+from voxpop.report.drawing import Figure
 from voxpop.simulation.comparison import Cell, Cells, quantity
 from voxpop.simulation.trials import Trial
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 STUDIES = ("synthetic", "sphere", "camel", "michalewicz", "light")
+OURS = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}  # the algorithm as printed, and our form of it
 SURE = 2.0  # a difference counts beyond this many standard errors
 
 
@@ -57,12 +54,12 @@ class Finding:
     reason: str = ""  # why, where it does not reproduce or needs an explanation
     target: bool = False  # a target of our own, not a claim of the paper
 
-    def as_target(self) -> Finding:
+    def as_target(self) -> Self:
         """Turn it into a target of our own, which is reached or not rather than reproduced."""
         words: dict[Verdict, Verdict] = {"reproduced": "reached", "not reproduced": "not reached"}
         return replace(self, verdict=words.get(self.verdict, self.verdict), target=True)
 
-    def because(self, reason: str) -> Finding:
+    def because(self, reason: str) -> Self:
         """Add the reason, unless the claim simply reproduces."""
         return self if self.verdict in ("reproduced", "reached") else replace(self, reason=reason)
 
@@ -77,7 +74,7 @@ class Sheet:
     rows: Sequence[Sequence[str]]
 
     @classmethod
-    def of(cls, title: str, label: str, corner: str, rows: Mapping[str, Mapping[str, str]]) -> Sheet:
+    def of(cls, title: str, label: str, corner: str, rows: Mapping[str, Mapping[str, str]]) -> Self:
         """Make a table of named rows, each with a value for every heading."""
         headings = next(iter(rows.values()))
         return cls(title, label, (corner, *headings), [(name, *row.values()) for name, row in rows.items()])
@@ -113,22 +110,6 @@ def ranged(values: Array) -> str:
     """Write the median of some numbers with the least and the largest."""
     middle, low, high = (quantity(float(value)) for value in (np.median(values), values.min(), values.max()))
     return f"{middle} ({low} to {high})"
-
-
-def seconds_of(cell: Cell) -> float:
-    """Return the median running time, which other work on the machine disturbs least."""
-    return float(np.median(cell["seconds"]))
-
-
-def judge_seconds(printed: float, ours: float, of_printed: float, of_ours: float) -> str:
-    """Judge a running time to within a factor of two: as it is, or as a multiple of DPBE's on the same machine."""
-
-    def close(one: float, other: float) -> bool:
-        return min(one, other) > 0 and max(one, other) <= 2 * min(one, other)
-
-    if close(printed, ours):
-        return "agrees"
-    return "agrees: as a multiple of DPBE's" if close(printed / of_printed, ours / of_ours) else "does not"
 
 
 def compare(claim: str, less: Cell, more: Cell, name: str = "regret", factor: float = 1.0) -> Finding:

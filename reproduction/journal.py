@@ -1,14 +1,12 @@
 """The journal of a sweep: finished runs in a file, which survive interruption and later versions of the program."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,6 +21,7 @@ COMPUTING = (
 )
 
 
+@dataclass(frozen=True)
 class Journal:
     """Finished runs in a file, one per line; what was written survives any interruption.
 
@@ -30,8 +29,7 @@ class Journal:
     programs are never mixed. A line that was cut short, by a full disk for example, is ignored.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     def read(self, trials: Iterable[Trial]) -> dict[Trial, RunSummary]:
         """Find the trials that were run before."""
@@ -51,14 +49,12 @@ class Journal:
         return found
 
     @contextmanager
-    def writing(self) -> Iterator[JournalWriter]:
-        """Append to the journal; one process at a time."""
+    def writing(self) -> Iterator[Callable[[Trial, RunSummary], None]]:
+        """Hold the journal, one process at a time; yield the function that keeps a finished run."""
         import fcntl  # here, because Windows does not have it
 
-        try:
+        with self._writable():
             file = self.path.open("a+b")
-        except OSError as error:
-            raise _unwritable(self.path, error) from None
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,31 +62,25 @@ class Journal:
                 raise InputError(
                     f"{str(self.path)!r} is being written by another process; wait for it, or choose another --out"
                 ) from None
-            yield JournalWriter(self.path, file.fileno())
+            yield partial(self._append, file.fileno())
 
-
-@dataclass(frozen=True)
-class JournalWriter:
-    """An open journal."""
-
-    path: Path
-    descriptor: int
-
-    def append(self, trial: Trial, summary: RunSummary) -> None:
-        """Keep a finished run. If the line before was cut short, this one still starts on a line of its own."""
+    def _append(self, descriptor: int, trial: Trial, summary: RunSummary) -> None:
+        """Write an entry. If the line before was cut short, this one still starts on a line of its own."""
         entry = {"key": key_of(trial), "trial": trial.as_dict(), "summary": asdict(summary)}
         data = f"\n{json.dumps(entry)}\n".encode()
-        try:
+        with self._writable():
             while data:
-                data = data[os.write(self.descriptor, data) :]
+                data = data[os.write(descriptor, data) :]
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
-            raise _unwritable(self.path, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> InputError:
-    return InputError(
-        f"cannot write {str(path)!r}: {error.strerror}; finished runs are kept: make room and run the command again"
-    )
+            raise InputError(
+                f"cannot write {str(self.path)!r}: {error.strerror}; finished runs are kept: make room and run the "
+                "command again"
+            ) from None
 
 
 def key_of(trial: Trial) -> str:

@@ -2,17 +2,12 @@
 known or 1.
 """
 
-from __future__ import annotations
-
-from functools import partial
-
 from reproduction.drawing import COLOURS, draw_bars
-from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
+from reproduction.exhibits import OURS, STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
 from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.pictures import panels
 from voxpop.simulation.scenarios import least_norm
 
-POLICIES = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 NORMS = {"B of the paper": False, "true norm": True}
 
 
@@ -21,7 +16,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
     series = {
         _key(study, name, norm): scale.trials(study, policy, true_norm=true)
         for study in STUDIES
-        for name, policy in POLICIES.items()
+        for name, policy in OURS.items()
         for norm, true in NORMS.items()
     }
     return [
@@ -30,7 +25,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title="The norm bound: the paper's B, and a valid one",
             labels=(),
             series=series,
-            present=partial(present, scale.note),
+            present=present,
             text="B = 1 is far too small for the benchmark functions and the sensors, so no width is valid there, the "
             "paper's or ours; the best action may be dropped. With the true norm of the function on the decision set "
             "every width is valid. voxpop's dpbe notices a refuted bound and doubles it.",
@@ -42,14 +37,14 @@ def _key(study: str, name: str, norm: str) -> str:
     return f"{study}, {name}, {norm}"
 
 
-def present(note: str, cells: Cells) -> Shown:
+def present(cells: Cells) -> Shown:
     """Draw bars of regret and numbers sent."""
     bars = {
         f"{name}, {norm}": ([cells[_key(study, name, norm)] for study in STUDIES], COLOURS[name], "//" * true)
-        for name in POLICIES
+        for name in OURS
         for norm, true in NORMS.items()
     }
-    with panels(2, note) as (figure, axes):
+    with panels(2) as (figure, axes):
         draw_bars(axes, STUDIES, bars)
     return Shown(figure, [_table(cells)], _findings(cells))
 
@@ -61,7 +56,7 @@ def _table(cells: Cells) -> Sheet:
         bounds = scenario.problem.norm_bound, least_norm(scenario.problem, scenario.f)
         rows[study] = dict(zip(("B, paper", "true norm, seed 0"), map(quantity, bounds), strict=True))
         for norm in NORMS:
-            for name in POLICIES:
+            for name in OURS:
                 cell = cells[_key(study, name, norm)]
                 rows[study][f"{name}, {norm}"] = f"{quantity(cell.mean())} ({cell.kept} kept)"
     return Sheet.of("Regret by norm bound", "", "study", rows)
@@ -70,7 +65,7 @@ def _table(cells: Cells) -> Sheet:
 def _findings(cells: Cells) -> list[Finding]:
     found = []
     for study in STUDIES:
-        printed, ours = (cells[_key(study, name, "true norm")] for name in POLICIES)
+        printed, ours = (cells[_key(study, name, "true norm")] for name in OURS)
         half = f"{study}: with a valid norm bound voxpop's dpbe loses at most half of what DPBE loses"
         less = f"{study}: with a valid norm bound voxpop's dpbe sends no more than DPBE"
         found += [

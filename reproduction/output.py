@@ -1,7 +1,5 @@
 """Pictures, tables and the report of some exhibits, as files."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter
@@ -48,15 +46,18 @@ def cells_of(exhibit: Exhibit, summaries: Mapping[Trial, RunSummary]) -> Cells |
     return cells if all(cell.runs for cell in cells.values()) else None
 
 
-def write_exhibit(exhibit: Exhibit, cells: Cells, folder: Path) -> Part:
-    """Draw it, and write its picture (PNG, SVG), its runs and its curves (CSV)."""
+def write_exhibit(exhibit: Exhibit, cells: Cells, folder: Path, note: str) -> Part:
+    """Draw it with a note, and write its picture (PNG, SVG), its runs and its curves (CSV)."""
     shown = exhibit.present(cells)
     stem = exhibit.name.replace("/", "-")
     picture = ""
     wanted, have = len(exhibit.trials), sum(len(cell.runs) for cell in cells.values())
     missing = f"incomplete: {wanted - have} of {wanted} runs are missing" if have < wanted else ""
     if shown.figure is not None:
-        shown.figure.text(0.005, 0.005, missing, va="bottom", fontsize=8, color=ORANGE, weight="bold")
+        for at, said, place in ((0.005, missing, ("left", "bottom")), (0.995, note, ("right", "top"))):
+            shown.figure.text(at, at, said, ha=place[0], va=place[1], fontsize=8, color=ORANGE, weight="bold")
+        if note:
+            shown.figure.get_layout_engine().set(rect=(0, 0, 1, 0.965))  # type: ignore[union-attr, call-arg]
         picture = svg(shown.figure)
         write_atomically(folder / f"{stem}.svg", picture)
         write_atomically(folder / f"{stem}.png", png(shown.figure))

@@ -1,8 +1,12 @@
-"""The numbers of the paper, as its tables print them.
+"""The numbers of the paper, as its tables print them, and how running times are compared with them.
 
 Source: "(Private) Kernelized Bandits with Distributed Biased Feedback", SIGMETRICS '23
 (Proc. ACM Meas. Anal. Comput. Syst.).
 """
+
+import numpy as np
+
+from voxpop.simulation.comparison import Cell
 
 # tab:runtime and tab:communication_time_baseline: numbers sent, seconds
 COST = {
@@ -26,3 +30,19 @@ SECONDS = {
 COST_AT_LARGEST_ALPHA = 1.19e4  # of DPBE at alpha = 0.9 on the synthetic function, in the text
 EPSILONS = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 TRADEOFF_ALPHAS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+def seconds_of(cell: Cell) -> float:
+    """Return the median running time, which other work on the machine disturbs least."""
+    return float(np.median(cell["seconds"]))
+
+
+def judge_seconds(printed: float, ours: float, of_printed: float, of_ours: float) -> str:
+    """Judge a running time to within a factor of two: as it is, or as a multiple of DPBE's on the same machine."""
+
+    def close(one: float, other: float) -> bool:
+        return min(one, other) > 0 and max(one, other) <= 2 * min(one, other)
+
+    if close(printed, ours):
+        return "agrees"
+    return "agrees: as a multiple of DPBE's" if close(printed / of_printed, ours / of_ours) else "does not"

@@ -3,16 +3,14 @@
 fig:vs_gpucb_syn, fig:vs_gpucb_more, tab:wallclock, tab:wallclock_functions, with the appendix's settings.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from reproduction.drawing import COLOURS, draw_costs, draw_curves, shades
-from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare, judge_seconds, seconds_of
-from reproduction.paper import ALPHAS, SECONDS
+from reproduction.exhibits import OURS, STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare
+from reproduction.paper import ALPHAS, SECONDS, judge_seconds, seconds_of
 from voxpop.simulation.comparison import HEADINGS, Cells, quantity, rows
 from voxpop.simulation.pictures import panels
 from voxpop.simulation.trials import Trial
@@ -32,7 +30,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "light": {"noise_std": 0.01, "bias_std": 0.1},
 }
 RATIO = {"synthetic": 1.6, "sphere": 1.5, "camel": 1.5, "michalewicz": 1.5, "light": 1.42}
-OURS = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 PEERS = {"GP-UCB": "gp-ucb", "BPE": "bpe", "mini-GP-Opt": "mini-gp-opt", "BBKB": "bbkb"}
 
 
@@ -44,7 +41,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title=f"Against policies that ask one person per round: {study}",
             labels=FIGURES[study],
             series=_series(study, scale),
-            present=partial(present, study, scale.note),
+            present=partial(present, study),
             text="Left: DPBE as printed; middle: voxpop's dpbe; both for alpha = 0.4 (light) to 0.9 (full colour). "
             "GP-UCB, BPE, mini-GP-Opt and BBKB treat a person's bias as noise. mini-GP-Opt and BBKB are not in the "
             "paper's figure. Right: every run.",
@@ -70,13 +67,13 @@ def _key(name: str, alpha: float) -> str:
     return f"{name}, alpha = {alpha}"
 
 
-def present(study: str, note: str, cells: Cells) -> Shown:
+def present(study: str, cells: Cells) -> Shown:
     """Draw regret curves and costs, and make the tables and findings."""
     colours = {name: COLOURS[name] for name in PEERS}
     for name in OURS:
         colours |= dict(zip((_key(name, a) for a in ALPHAS), shades(COLOURS[name], len(ALPHAS)), strict=True))
     peers = {name: cells[name] for name in ("GP-UCB", "BPE")}
-    with panels(3, note, width=4.8) as (figure, axes):
+    with panels(3, width=4.8) as (figure, axes):
         for ax, name in zip(axes, OURS, strict=False):
             draw_curves(ax, {_key(name, a): cells[_key(name, a)] for a in ALPHAS} | peers, colours, f"{name}: {study}")
         top = max(ax.get_ylim()[1] for ax in axes[:2])

@@ -1,7 +1,5 @@
 """What central differential privacy costs: fig:dp_dpbe, fig:dp_functions_epsilon, fig:dp_functions_delta_106."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 
 from reproduction import theory
 from reproduction.drawing import COLOURS, draw_curves, draw_trend, horizon_of
-from reproduction.exhibits import STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare, sign, trend
+from reproduction.exhibits import OURS, STUDIES, Exhibit, Finding, Scale, Sheet, Shown, compare, sign, trend
 from reproduction.paper import EPSILONS
 from voxpop.policies.dpbe import PRINTED
 from voxpop.report.drawing import GREEN, MUTED, ORANGE, SKY
@@ -39,7 +37,6 @@ MODES = {**STEPS, "voxpop, private": ("dpbe", {}), HONEST: ("dpbe", {"true_norm"
 FULL_FIGURE = ("DP-DPBE, v = 1", "DP-DPBE", "voxpop, private")  # for all eps of the paper, others for a few
 CLAIMED = ("DP-DPBE, v = 1", "DP-DPBE", "DP-DPBE, errata corrected")
 FEW_EPSILONS = (5.0, 15.0, 30.0)
-OPEN = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 TRUE = "voxpop, true norm"
 PALETTE = {**COLOURS, **dict(zip(MODES, (MUTED, ORANGE, SKY, GREEN, TEAL, PINK), strict=True))}
 
@@ -52,7 +49,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title=f"Regret under central differential privacy: {study}",
             labels=FIGURES[study] + (APPENDIX if study != "synthetic" else ()),
             series=_series(study, scale),
-            present=partial(present, study, scale.note),
+            present=partial(present, study),
             text="DP-DPBE is the paper's, with v in noise and width as its footnote has it; 'v = 1' has the noise as "
             "printed. 'Noise counted' has a width that counts what of the noise is in the estimate, not 2 C^2 gamma_T. "
             "'Errata corrected' clips and calibrates exactly. 'True norm': a valid norm bound. Dotted: no privacy. "
@@ -64,7 +61,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
 
 def _series(study: str, scale: Scale) -> dict[str, tuple[Trial, ...]]:
     horizon = scale.private_horizon
-    series = {name: scale.trials(study, policy, horizon=horizon) for name, policy in OPEN.items()}
+    series = {name: scale.trials(study, policy, horizon=horizon) for name, policy in OURS.items()}
     series[TRUE] = scale.trials(study, "dpbe", horizon=horizon, true_norm=True)
     for name, (policy, chosen) in MODES.items():
         for epsilon in _epsilons(name):
@@ -82,16 +79,16 @@ def _key(name: str, epsilon: float) -> str:
     return f"{name}, eps = {epsilon:g}"
 
 
-def present(study: str, note: str, cells: Cells) -> Shown:
+def present(study: str, cells: Cells) -> Shown:
     """Draw final regret against eps, and regret per round against rounds."""
     by_epsilon: dict[str, Mapping[float, Cell]] = {
         name: {epsilon: cells[_key(name, epsilon)] for epsilon in _epsilons(name)} for name in MODES
     }
-    examples = {**{name: cells[name] for name in OPEN}, **{name: cells[_key(name, EXAMPLE)] for name in by_epsilon}}
-    with panels(2, note) as (figure, (left, right)):
+    examples = {**{name: cells[name] for name in OURS}, **{name: cells[_key(name, EXAMPLE)] for name in by_epsilon}}
+    with panels(2) as (figure, (left, right)):
         for name, found in by_epsilon.items():
             draw_trend(left, found, "regret", name, PALETTE[name])
-        for name in OPEN:
+        for name in OURS:
             left.axhline(cells[name].mean(), color=PALETTE[name], linestyle=":", linewidth=1.5)
         if study == "synthetic":
             problem = cells["DPBE"].trials[0].scenario().problem

@@ -5,14 +5,12 @@ reading; without any it is `dpbe-paper`, as a test shows. Which reading the auth
 their numbers out were found by trying, after the numbers were seen.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -24,14 +22,11 @@ from voxpop.gp.posterior import regress
 from voxpop.gp.selection import BatchRule, select
 from voxpop.model.problem import Indices, Problem
 from voxpop.policies.dpbe import people_of_phase, printed_width
-from voxpop.report.drawing import BLUE, INK, MUTED, ORANGE
+from voxpop.report.drawing import BLUE, INK, MUTED, ORANGE, Axes
 from voxpop.simulation.comparison import Cells, quantity
 from voxpop.simulation.paper import SHIPPED
 from voxpop.simulation.pictures import PURPLE, logarithmic, panels
 from voxpop.simulation.scenarios import Options, make_scenario
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 RANGES = Path(__file__).with_name("light_ranges.csv")  # least and largest reading of every sensor, and their deviation
 MOST_ROUNDS = 1023  # of DPBE-NoBatching, whose cost is then at least three times any the paper prints
@@ -234,7 +229,7 @@ def present(study: str, scale: Scale, cells: Cells) -> Shown:
     """Run the readings, draw them, and judge every printed cell."""
     found = {name: spread(study, reading, scale.functions) for name, reading in READINGS[study].items()}
     width, height = 6.2, 1.6 + 0.26 * len(found)
-    with panels(2 + (study == "synthetic"), scale.note, width, height) as (figure, axes):
+    with panels(2 + (study == "synthetic"), width, height) as (figure, axes):
         for ax, column in zip(axes, COLUMNS, strict=False):
             _draw(ax, column, found)
         axes[1].set_yticklabels([])

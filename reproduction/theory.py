@@ -7,8 +7,6 @@ length is T_h = max(1, floor(q / Sigma^2)), with q = C^2 - 1 as printed and lamb
 q / 2 <= T_h Sigma^2 <= max(q, Sigma^2) but for the last batch, which the phase's end may cut. All bounds below follow.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

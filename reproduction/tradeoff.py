@@ -1,19 +1,15 @@
 """Regret and numbers sent of DPBE against alpha, the person-sampling parameter: fig:tradeoff."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from functools import partial
 
 from reproduction import theory
 from reproduction.drawing import COLOURS, draw_trend
-from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, ranged, trend
+from reproduction.exhibits import OURS, Exhibit, Finding, Scale, Sheet, Shown, ranged, trend
 from reproduction.paper import COST, COST_AT_LARGEST_ALPHA, TRADEOFF_ALPHAS
 from voxpop.gp.selection import BatchRule
 from voxpop.simulation.comparison import Cell, Cells, quantity
 from voxpop.simulation.pictures import logarithmic, panels
 
-POLICIES = {"DPBE": "dpbe-paper", "voxpop": "dpbe"}
 RULES: dict[str, BatchRule] = {"DPBE": "printed", "voxpop": "corrected"}
 RATIO = 1.6
 PAPER = {0.7: COST["synthetic"]["DPBE"][0], 0.9: COST_AT_LARGEST_ALPHA}
@@ -23,7 +19,7 @@ def exhibits(scale: Scale) -> list[Exhibit]:
     """Make the exhibit of the trade-off on the synthetic function."""
     series = {
         f"{name}, alpha = {alpha}": scale.trials("synthetic", policy, settings={"alpha": alpha})
-        for name, policy in POLICIES.items()
+        for name, policy in OURS.items()
         for alpha in TRADEOFF_ALPHAS
     }
     return [
@@ -32,20 +28,20 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title="More people asked, less regret",
             labels=("fig:tradeoff",),
             series=series,
-            present=partial(present, scale.note),
+            present=present,
             text="Dashed: what the theorems promise at most (thm:regret_upper_bound and thm:communication, phase by "
             "phase, with our form of the lemmas), for the first seed's function.",
         )
     ]
 
 
-def present(note: str, cells: Cells) -> Shown:
+def present(cells: Cells) -> Shown:
     """Draw regret and numbers sent against alpha."""
     by_alpha: dict[str, Mapping[float, Cell]] = {
-        name: {alpha: cells[f"{name}, alpha = {alpha}"] for alpha in TRADEOFF_ALPHAS} for name in POLICIES
+        name: {alpha: cells[f"{name}, alpha = {alpha}"] for alpha in TRADEOFF_ALPHAS} for name in OURS
     }
     problem = next(iter(cells.values())).trials[0].scenario().problem
-    with panels(2, note) as (figure, (left, right)):
+    with panels(2) as (figure, (left, right)):
         for name, found in by_alpha.items():
             draw_trend(left, found, "regret", name, COLOURS[name])
             draw_trend(right, found, "numbers", name, COLOURS[name])

@@ -1,9 +1,6 @@
 """The three trust models side by side: tab:private_regret."""
 
-from __future__ import annotations
-
 import math
-from functools import partial
 from typing import Any
 
 from reproduction import theory
@@ -41,17 +38,17 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             title="Three trust models",
             labels=("tab:private_regret",),
             series=series,
-            present=partial(present, scale.note),
+            present=present,
             text=f"Synthetic study, eps = {EPSILON:g}, delta = {DELTA:g}. voxpop asks enough people for each to hide "
             "among the others; the printed protocols keep to the schedule.",
         )
     ]
 
 
-def present(note: str, cells: Cells) -> Shown:
+def present(cells: Cells) -> Shown:
     """Draw bars of regret and numbers sent."""
     names = ("none", *MODELS)
-    with panels(2, note) as (figure, axes):
+    with panels(2) as (figure, axes):
         colours = zip(MODES, (SKY, ORANGE), strict=True)
         bars = {mode: ([cells[f"{name}, {mode}"] for name in names], colour, "") for mode, colour in colours}
         draw_bars(axes, names, bars)

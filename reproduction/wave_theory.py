@@ -10,8 +10,6 @@ people make every width at most eps_l. An action is dropped if its upper bound i
 one-sided statements, upper for the unknown optimum and lower for the others, each at level delta / (n L).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ is the same to the last bit. They are added up on the workers, a few at a time, 
 a few of them.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing

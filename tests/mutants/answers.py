@@ -165,7 +165,7 @@ FAULTS = [
         "older copy continued",
         "A private study that was restored from an older copy releases again what it has released.",
         "journal/file.py",
-        "elif lines[0].marked:",
+        'elif lines[0]["marked"]:',
         "elif not lines:",
         (f"{FILE}::test_an_older_copy_is_refused_unless_it_is_vouched_for",),
     ),

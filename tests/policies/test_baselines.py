@@ -19,8 +19,7 @@ from voxpop.policies.bpe import BPE, batch_lengths
 from voxpop.policies.dpbe import DPBE, matching_people
 from voxpop.policies.gp_ucb import GPUCB, TOGETHER, MiniGPOpt, noise_variance
 from voxpop.privacy import Private
-from voxpop.simulation.people import GPPeople
-from voxpop.simulation.pricing import Customers
+from voxpop.simulation.people import Customers, GPPeople
 from voxpop.simulation.runs import simulate
 from voxpop.simulation.scenarios import Options, make_scenario
 from voxpop.simulation.simulator import simulate_waves

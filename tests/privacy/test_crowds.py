@@ -19,8 +19,7 @@ from voxpop.privacy.ledger import Entry
 from voxpop.privacy.none import PlainRelease
 from voxpop.privacy.release import Release
 from voxpop.simulation import simulator as simulate_module
-from voxpop.simulation.people import GPPeople, square_root
-from voxpop.simulation.pricing import Customers
+from voxpop.simulation.people import Customers, GPPeople, square_root
 from voxpop.simulation.runs import simulate
 from voxpop.simulation.scenarios import Options, make_scenario
 from voxpop.simulation.simulator import GaussianPopulation, collect

@@ -1,4 +1,3 @@
-import json
 import math
 from collections.abc import Sequence
 
@@ -49,60 +48,70 @@ def test_nothing_released_is_nothing_spent() -> None:
     assert Ledger().totals(DELTA) == {"releases": 0, "people": 0, "epsilon": 0.0, "delta": DELTA, "guaranteed": True}
 
 
+def charge(ledger: Ledger, entry: Entry) -> None:
+    """Check a release and record it, as every driver does."""
+    ledger.check(entry)
+    ledger.record(entry)
+
+
+def spent_by(ledger: Ledger, person: str) -> float:
+    return compose(ledger.releases_about(person), DELTA)
+
+
 def test_everyone_takes_part_once_unless_a_study_allows_more() -> None:
     ledger = Ledger(Budget(100.0, DELTA))
-    ledger.charge(gaussian(1.0, ["ada", "ben"]))
+    charge(ledger, gaussian(1.0, ["ada", "ben"]))
     with pytest.raises(InputError) as error:
-        ledger.charge(gaussian(1.0, ["cem", "ben"]))
+        charge(ledger, gaussian(1.0, ["cem", "ben"]))
     assert "'ben'" in refusal(error)
     assert len(ledger.entries) == 1
     assert ledger.releases_about("cem") == []
-    ledger.charge(gaussian(1.0, ["cem"]))
+    charge(ledger, gaussian(1.0, ["cem"]))
 
 
 def test_a_study_may_allow_more_until_the_budget_is_spent() -> None:
     two = epsilon_of(noise_multiplier(1.0, DELTA) / math.sqrt(2), DELTA)
     ledger = Ledger(Budget(1.05 * two, DELTA, participations=10))
-    ledger.charge(gaussian(1.0, ["ada", "ben"]))
-    ledger.charge(gaussian(1.0, ["ada"]))
+    charge(ledger, gaussian(1.0, ["ada", "ben"]))
+    charge(ledger, gaussian(1.0, ["ada"]))
     before = list(ledger.entries)
     with pytest.raises(InputError) as error:
-        ledger.charge(gaussian(1.0, ["ben", "ada"]))
+        charge(ledger, gaussian(1.0, ["ben", "ada"]))
     assert f"the budget of {1.05 * two:g}" in refusal(error)
     assert ledger.entries == before
-    assert ledger.spent_by("ada", DELTA) == pytest.approx(two, rel=2e-3)
-    assert ledger.spent_by("ben", DELTA) == 1.0
-    ledger.charge(gaussian(1.0, ["ben"]))
+    assert spent_by(ledger, "ada") == pytest.approx(two, rel=2e-3)
+    assert spent_by(ledger, "ben") == 1.0
+    charge(ledger, gaussian(1.0, ["ben"]))
 
 
 def test_a_single_release_beyond_the_budget_is_refused_for_the_unnamed_too() -> None:
     ledger = Ledger(Budget(2.0, DELTA))
-    ledger.charge(gaussian(2.0))
+    charge(ledger, gaussian(2.0))
     with pytest.raises(InputError, match="beyond the budget of 2"):
-        ledger.charge(gaussian(2.1))
+        charge(ledger, gaussian(2.1))
     with pytest.raises(InputError):
-        ledger.charge(Entry("none", 5))
+        charge(ledger, Entry("none", 5))
     assert len(ledger.entries) == 1
 
 
 def test_a_release_at_a_larger_delta_than_the_budget_s_is_weighed_at_the_budget_s() -> None:
     ledger = Ledger(Budget(2.0, 1e-9))
     with pytest.raises(InputError):
-        ledger.charge(gaussian(2.0))
+        charge(ledger, gaussian(2.0))
 
 
 def test_nobody_is_counted_twice_in_one_release() -> None:
     ledger = Ledger()
     with pytest.raises(InputError, match="'ada' is named twice"):
-        ledger.charge(gaussian(1.0, ["ada", "ben", "ada"]))
+        charge(ledger, gaussian(1.0, ["ada", "ben", "ada"]))
     assert ledger.entries == []
 
 
 def test_releases_about_different_people_do_not_add_up() -> None:
     ledger = Ledger(Budget(3.0, DELTA))
     for wave in range(30):
-        ledger.charge(gaussian(3.0, [f"u{wave}"]))
-        ledger.charge(gaussian(3.0, people=7))
+        charge(ledger, gaussian(3.0, [f"u{wave}"]))
+        charge(ledger, gaussian(3.0, people=7))
     totals = ledger.totals(DELTA)
     assert totals["epsilon"] == 3.0
     assert (totals["releases"], totals["people"]) == (60, 30 * 1 + 30 * 7)
@@ -111,49 +120,35 @@ def test_releases_about_different_people_do_not_add_up() -> None:
 def test_the_total_is_that_of_the_most_exposed_person() -> None:
     ledger = Ledger()
     for people in (["ada", "ben"], ["ben"], ["cem"]):
-        ledger.charge(gaussian(1.0, people))
-    assert ledger.totals(DELTA)["epsilon"] == ledger.spent_by("ben", DELTA) > ledger.spent_by("cem", DELTA)
+        charge(ledger, gaussian(1.0, people))
+    assert ledger.totals(DELTA)["epsilon"] == spent_by(ledger, "ben") > spent_by(ledger, "cem")
 
 
 def test_a_release_that_was_not_private_leaves_no_promise() -> None:
     ledger = Ledger()
-    ledger.charge(gaussian(1.0))
+    charge(ledger, gaussian(1.0))
     assert ledger.totals(DELTA)["epsilon"] == 1.0
-    ledger.charge(Entry("none", 1, names=("ada",)))
+    charge(ledger, Entry("none", 1, names=("ada",)))
     assert ledger.totals(DELTA)["epsilon"] is None
-    assert math.isinf(ledger.spent_by("ada", DELTA))
+    assert math.isinf(spent_by(ledger, "ada"))
 
 
 def test_a_calibration_that_does_not_keep_its_promise_is_not_called_guaranteed() -> None:
     ledger = Ledger()
-    ledger.charge(gaussian(1.0))
+    charge(ledger, gaussian(1.0))
     assert ledger.totals(DELTA)["guaranteed"] is True
-    ledger.charge(Entry("central", 5, 1.0, DELTA, guaranteed=False))
+    charge(ledger, Entry("central", 5, 1.0, DELTA, guaranteed=False))
     assert ledger.totals(DELTA)["guaranteed"] is False
-
-
-def test_the_ledger_is_exported_as_standard_json() -> None:
-    ledger = Ledger(Budget(5.0, DELTA))
-    ledger.charge(gaussian(1.0, ["ada"]))
-    unlimited = Ledger(entries=[*ledger.entries, Entry("none", 5)])
-    data = json.loads(unlimited.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert data["budget"] is None
-    assert [(row["model"], row["people"], row["epsilon"]) for row in data["entries"]] == [
-        ("central", 1, 1.0),
-        ("none", 5, None),
-    ]
-    assert data["entries"][0]["names"] == ["ada"]
-    assert json.loads(ledger.to_json())["budget"] == {"epsilon": 5.0, "delta": DELTA, "participations": 1}
 
 
 def test_people_are_named_all_or_none() -> None:
     with pytest.raises(InputError, match="is about 3 people and names 1"):
-        Ledger().charge(Entry("central", 3, 1.0, DELTA, names=("ada",)))
+        charge(Ledger(), Entry("central", 3, 1.0, DELTA, names=("ada",)))
 
 
 def test_a_calibration_that_does_not_keep_its_promise_does_not_pass_a_budget() -> None:
     with pytest.raises(InputError, match="beyond the budget"):
-        Ledger(Budget(5.0, DELTA)).charge(Entry("central", 5, 1.0, DELTA, guaranteed=False))
+        charge(Ledger(Budget(5.0, DELTA)), Entry("central", 5, 1.0, DELTA, guaranteed=False))
 
 
 def test_a_budget_allows_at_least_one_participation() -> None:

@@ -25,9 +25,9 @@ def journal(tmp_path: Path) -> Journal:
 
 
 def write(journal: Journal, *trials: Trial, regret: float = 1.0) -> None:
-    with journal.writing() as writer:
+    with journal.writing() as keep:
         for trial in trials:
-            writer.append(trial, summary(regret=regret + trial.seed))
+            keep(trial, summary(regret=regret + trial.seed))
 
 
 def test_a_journal_that_is_not_there_is_empty(journal: Journal) -> None:
@@ -38,9 +38,9 @@ def test_a_journal_that_is_not_there_is_empty(journal: Journal) -> None:
 def test_what_is_written_is_read(journal: Journal) -> None:
     trials = [Trial("camel", policy, seed=3, size=25, horizon=700) for policy in POLICIES]
     kept = {trial: perform(trial) for trial in trials}
-    with journal.writing() as writer:
+    with journal.writing() as keep:
         for trial, found in kept.items():
-            writer.append(trial, found)
+            keep(trial, found)
     again = journal.read(kept)
     assert again == kept
     assert {(type(found.curve), type(found.kept)) for found in again.values()} == {(tuple, bool)}
@@ -48,8 +48,8 @@ def test_what_is_written_is_read(journal: Journal) -> None:
 
 def test_numbers_survive_to_the_last_digit(journal: Journal) -> None:
     odd = summary(regret=0.1 + 0.2, seconds=1e-17, norm_bound=float("inf"), numbers=2**60 + 1, curve=(0.0, 1 / 3))
-    with journal.writing() as writer:
-        writer.append(TRIALS[0], odd)
+    with journal.writing() as keep:
+        keep(TRIALS[0], odd)
     assert journal.read(TRIALS) == {TRIALS[0]: odd}
 
 
@@ -146,10 +146,10 @@ def test_runs_of_another_program_are_not_found(journal: Journal, monkeypatch: py
 
 
 def test_a_second_writer_is_refused_while_the_first_writes(journal: Journal) -> None:
-    with journal.writing() as writer:
+    with journal.writing() as keep:
         with pytest.raises(InputError) as call, Journal(journal.path).writing():
             pass
-        writer.append(TRIALS[0], summary())
+        keep(TRIALS[0], summary())
     assert str(journal.path) in refusal(call)
     assert "another process" in refusal(call)
     write(journal, TRIALS[1])
@@ -157,15 +157,15 @@ def test_a_second_writer_is_refused_while_the_first_writes(journal: Journal) -> 
 
 
 def test_a_journal_being_written_can_be_read(journal: Journal) -> None:
-    with journal.writing() as writer:
-        writer.append(TRIALS[0], summary())
+    with journal.writing() as keep:
+        keep(TRIALS[0], summary())
         assert set(Journal(journal.path).read(TRIALS)) == {TRIALS[0]}
 
 
 def test_a_full_disk_is_one_sentence(journal: Journal) -> None:
     journal.path.symlink_to("/dev/full")
-    with pytest.raises(InputError) as call, journal.writing() as writer:
-        writer.append(TRIALS[0], summary())
+    with pytest.raises(InputError) as call, journal.writing() as keep:
+        keep(TRIALS[0], summary())
     assert str(journal.path) in refusal(call)
     assert "No space left on device" in refusal(call)
 

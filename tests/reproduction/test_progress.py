@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from reproduction.progress import LINES, counted_progress
+from reproduction.__main__ import LINES, counted_progress
 from voxpop.cli import display
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reproduction.exhibits import Scale, judge_seconds
+from reproduction.exhibits import Scale
+from reproduction.paper import judge_seconds
 from reproduction.readings import AS_CAPTIONED, READINGS, Reading, Spread, light, make, play, present
 from tests.reproduction.helpers import STUDIES
 from voxpop.errors import Array

@@ -9,8 +9,7 @@ from voxpop.model.kernels import Matern, SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
 from voxpop.simulation.paper import FUNCTIONS, random_rkhs_function, rescale
-from voxpop.simulation.people import GPPeople, square_root
-from voxpop.simulation.pricing import SEGMENTS, Customers, Segment
+from voxpop.simulation.people import SEGMENTS, Customers, GPPeople, Segment, square_root
 from voxpop.simulation.scenarios import Options, make_scenario
 
 

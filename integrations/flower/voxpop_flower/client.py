@@ -4,8 +4,6 @@ A node does not trust the server. It computes the privacy of a release itself, a
 whatever run, SuperLink or restart comes between: Flower's own state of a node ends with the process of its SuperNode.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import secrets

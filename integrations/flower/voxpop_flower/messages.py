@@ -4,8 +4,6 @@ A question is what any device of voxpop is told of a wave, as JSON. A report is 
 as they are, to the last bit.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

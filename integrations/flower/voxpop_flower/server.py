@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import Context
@@ -24,8 +24,11 @@ from voxpop.journal.wave import Wave
 from voxpop.model.waves import Tally
 from voxpop.privacy.release import HELPER
 from voxpop_flower import messages
-from voxpop_flower.shares import Helper, Shared, shared_of
+from voxpop_flower.shares import Shared, shared_of
 from voxpop_flower.study import DeviceStudy
+
+if TYPE_CHECKING:
+    from voxpop.service.shuffler.signed_http import ShufflerLink
 
 PAUSE = 1.0  # seconds between two looks at what has arrived
 
@@ -51,7 +54,7 @@ class Collector:
 
     grid: Grid
     rules: Rules = field(default_factory=Rules)
-    helper: Helper | None = None  # of the aggregate model
+    helper: ShufflerLink | None = None  # of the aggregate model
     asked: set[int] = field(default_factory=set)  # in any wave: nobody is asked twice
 
     def collect(self, study: DeviceStudy, wave: Wave) -> tuple[Tally, tuple[str, ...]]:
@@ -118,7 +121,9 @@ class Collector:
             )
 
 
-def conduct(grid: Grid, study: DeviceStudy, rules: Rules | None = None, helper: Helper | None = None) -> DeviceStudy:
+def conduct(
+    grid: Grid, study: DeviceStudy, rules: Rules | None = None, helper: ShufflerLink | None = None
+) -> DeviceStudy:
     """Conduct a study to its end with the nodes of a grid; a study that is saved goes on where it stopped.
 
     The aggregate model needs a helper outside Flower: that of `helper_at`.
@@ -141,7 +146,7 @@ def conduct(grid: Grid, study: DeviceStudy, rules: Rules | None = None, helper: 
 
 
 def server_app(
-    study: Callable[[Context], DeviceStudy], rules: Rules | None = None, helper: Helper | None = None
+    study: Callable[[Context], DeviceStudy], rules: Rules | None = None, helper: ShufflerLink | None = None
 ) -> ServerApp:
     """Make a ServerApp that conducts the study which a function makes of the run's context."""
     app = ServerApp()

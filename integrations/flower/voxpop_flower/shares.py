@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -28,27 +28,17 @@ from voxpop.privacy.release import HELPER, Batch
 from voxpop.service.keys import hash_key, new_key
 
 if TYPE_CHECKING:
-    from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
+    from voxpop.service.shuffler.signed_http import ShufflerLink
 
 RANDOM = re.compile(r"[A-Za-z0-9_-]{43}")  # names of batches and tokens
 ATTEMPTS = 5
-
-
-class Helper(Protocol):
-    """What the server needs of a helper; `helper_at` makes one."""
-
-    def announce(self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes]) -> BatchProgress:
-        """Tell the helper of a batch, and which tokens may send a share."""
-
-    def seal(self, name: str, tokens: list[bytes]) -> SealedBatch:
-        """Have the helper add up the shares of exactly these tokens, once."""
 
 
 @dataclass
 class Shared:
     """The server's side of one batch: a random name, and a token for each node that is asked."""
 
-    helper: Helper
+    helper: ShufflerLink
     batch: Batch
     name: str = field(default_factory=new_key)
     tokens: dict[int, str] = field(default_factory=dict)
@@ -72,7 +62,7 @@ class Shared:
         return None if sealed.missing else wave.release.join(ours, Tally(ours.count, tuple(sealed.total), ours.step))
 
 
-def helper_at(url: str, key_file: str | PathLike[str]) -> Helper:
+def helper_at(url: str, key_file: str | PathLike[str]) -> ShufflerLink:
     """Return the helper at an address, to which the server proves itself with the key that they share."""
     from voxpop.service.keys import keyring_of_file
     from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
@@ -81,7 +71,7 @@ def helper_at(url: str, key_file: str | PathLike[str]) -> Helper:
     return HttpShuffler(address, keyring_of_file("helper's key", Path(key_file)), address)
 
 
-def shared_of(wave: Wave, helper: Helper | None) -> Shared | None:
+def shared_of(wave: Wave, helper: ShufflerLink | None) -> Shared | None:
     """Return the server's side of a wave whose reports are shared; None if they are not."""
     batch = wave.release.batch
     return Shared(helper, batch) if wave.release.second == HELPER and helper is not None and batch is not None else None

@@ -4,8 +4,6 @@
 devices may have any trust model, also those in which devices randomise, and goes on after its program was killed.
 """
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 from typing import Self

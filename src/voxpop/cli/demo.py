@@ -33,7 +33,7 @@ from voxpop.service.demo.processes import QUIET, Patience, running
 from voxpop.service.keys import new_key
 from voxpop.service.study.definition import Definition, Rules, read_definition, require_name
 from voxpop.service.study.log import Record, fold
-from voxpop.simulation.pricing import Customers
+from voxpop.simulation.people import Customers
 from voxpop.simulation.rehearsals import rewards_of_formula
 from voxpop.simulation.scenarios import Options, make_scenario
 

@@ -5,8 +5,6 @@ with an exponent, and with one currency or % before or after it. Whether a comma
 decided here, because one cell does not always tell: `Amount.at` reads it either way.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import Enum

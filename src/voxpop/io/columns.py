@@ -255,13 +255,11 @@ def _never_repeats(column: Column, people: tuple[str, ...]) -> bool:
     return named or all(kind_of(cell) in (Kind.WORD, Kind.QUANTITY) for cell in column.cells)
 
 
-def _dates(column: Column, people: tuple[str, ...]) -> bool:
-    return 2 * sum(kind_of(cell) is Kind.DATE for cell in column.cells) > len(column.cells)
-
-
 REASONS: dict[tuple[str, str], Callable[[Column, tuple[str, ...]], bool]] = {  # said of one column, and of several
     ("counts the rows", "count the rows"): lambda column, _: len(column.cells) >= MANY and column.counts_rows,
-    ("holds dates or times", "hold dates or times"): _dates,
+    ("holds dates or times", "hold dates or times"): lambda column, _: (
+        2 * sum(kind_of(cell) is Kind.DATE for cell in column.cells) > len(column.cells)
+    ),
     ("differs in every row, as an identifier does,", "differ in every row, as identifiers do,"): _never_repeats,
     ("never changes within a person, as an age does,", "never change within a person, as an age does,"): _describes,
 }

@@ -6,8 +6,6 @@ writes in western Europe. The separator is the one of , ; tab and | that fits ev
 without a name that counts the rows. What the cells mean is the business of `columns.py`.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

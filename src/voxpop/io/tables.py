@@ -146,7 +146,10 @@ def read_pilot_table(
     refused for its value. The column reward may also be called cost if less is better. With `content` nothing is read
     from the disk.
     """
-    roles = (roles or Roles()) if space is None else _roles(space)
+    if space is not None:
+        choices = [name for name, parameter in space.parameters.items() if isinstance(parameter, Choice)]
+        roles = Roles(parameters=tuple(space.parameters), choices=tuple(choices))
+    roles = roles or Roles()
     table = read_table(path, {**SYNONYMS, direction.measure: "reward"}, content)
     if "reward" not in table.names and "cost" in map(str.lower, table.names):
         raise InputError(
@@ -220,12 +223,6 @@ def read_people(path: Path, wanted: Collection[str]) -> tuple[tuple[str, ...], d
         name: column.values for name, column in read_columns(table, either=either).items()
     }
     return table.names, found | ({"person": table["person"].filled} if "person" in table.names else {})
-
-
-def _roles(space: Space) -> Roles:
-    """Say which columns of a table are the parameters of a study, and which of them hold names."""
-    choices = [name for name, parameter in space.parameters.items() if isinstance(parameter, Choice)]
-    return Roles(parameters=tuple(space.parameters), choices=tuple(choices))
 
 
 def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ranges) -> Space:

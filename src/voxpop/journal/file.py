@@ -9,15 +9,12 @@ event is appended first, then marked, and only then shown. A journal that is sho
 digest there, is another copy; one that is longer belongs to a program that was killed in between, and is fine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import append_durably, locked, read_bytes, write_atomically, write_durably
@@ -31,14 +28,7 @@ MARK = ".mark"
 RECORD = ".releases"  # beside private studies of version 2
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of the file."""
-
-    kind: str
-    body: Mapping[str, Any]
-    digest: str  # of this line and all before it
-    marked: bool = False  # of the first line: the journal has a mark, unless this is a copy that somebody saved
+Line = dict[str, Any]  # kind, body and digest; the first line of a file also says its format and version
 
 
 class JournalFile:
@@ -54,7 +44,7 @@ class JournalFile:
         self._seen = b""  # the whole lines, as this program read or wrote them last
 
     @classmethod
-    def create(cls, path: Path, definition: Definition) -> JournalFile:
+    def create(cls, path: Path, definition: Definition) -> Self:
         """Begin a journal; refuse if there is one."""
         journal = cls(path)
         with locked(path):
@@ -63,21 +53,21 @@ class JournalFile:
             line = _chain("", [("defined", definition.encode())], journal._private)
             journal._seen = _text(line)
             write_durably(path, journal._seen)
-            journal._set_mark(0, line[0].digest)
+            journal._set_mark(0, line[0]["digest"])
         return journal
 
     @classmethod
-    def open(cls, path: Path, newest: bool = False) -> JournalFile:
+    def open(cls, path: Path, newest: bool = False) -> Self:
         """Open a journal; refuse an older copy of a private study's, unless it is surely the `newest`."""
         journal = cls(path)
         mark = None if newest else journal._marked()  # read first, because it is written last
         lines = _lines(read_bytes(path), str(path))
         with _undamaged(f"{path}, line 1"):
-            journal.definition = Definition.decode(lines[0].body)
+            journal.definition = Definition.decode(lines[0]["body"])
         if newest and journal._private:
             with locked(path):
-                journal._set_mark(len(lines) - 1, lines[-1].digest)
-        elif lines[0].marked:
+                journal._set_mark(len(lines) - 1, lines[-1]["digest"])
+        elif lines[0]["marked"]:
             journal._compare(lines, mark)
         return journal
 
@@ -100,7 +90,7 @@ class JournalFile:
         events = []
         for place, line in enumerate(lines[1 + after :], start=2 + after):
             with _undamaged(f"{self.path}, line {place}"):
-                events.append(decode_event(line.kind, line.body))
+                events.append(decode_event(line["kind"], line["body"]))
         return events
 
     def append(self, events: Sequence[Event], expected: int) -> None:
@@ -117,7 +107,7 @@ class JournalFile:
             added = _chain(last, map(encode_event, events))
             append_durably(self.path, size, _text(added))
             try:
-                self._set_mark(expected + len(added), added[-1].digest if added else last)
+                self._set_mark(expected + len(added), added[-1]["digest"] if added else last)
             except BaseException:
                 with suppress(InputError):  # if this fails as well, the next change finds the file changed
                     append_durably(self.path, size, b"")
@@ -158,7 +148,7 @@ class JournalFile:
                 f"{self.path} holds {events} steps, and {known}; restore the newest copy of both, or open "
                 f"{self.path} with --newest (newest=True) if it is surely the newest copy"
             )
-        if lines[number].digest != digest:
+        if lines[number]["digest"] != digest:
             raise InputError(
                 f"{self.path} and {self.mark} are of different studies or copies; restore both from the newest copy"
             )
@@ -170,11 +160,12 @@ def write_copy(path: Path, definition: Definition, events: Iterable[Event]) -> N
 
 
 def _chain(digest: str, records: Iterable[tuple[str, Mapping[str, Any]]], marked: bool = False) -> list[Line]:
-    """Return lines that follow one of this digest."""
-    lines = []
+    """Return lines that follow one of this digest; the first says whether the journal has a mark, as no copy has."""
+    lines = list[Line]()
     for kind, body in records:
         digest = _digest(digest, kind, body, marked)
-        lines.append(Line(kind, body, digest, marked))
+        head = {"format": KIND, "version": VERSION, "marked": marked} if kind == "defined" else {}
+        lines.append({**head, "kind": kind, "body": body, "digest": digest})
     return lines
 
 
@@ -184,12 +175,7 @@ def _digest(before: str, kind: str, body: Mapping[str, Any], marked: bool) -> st
 
 
 def _text(lines: Sequence[Line]) -> bytes:
-    """Write lines; the first of a file says its format and version."""
-    written = []
-    for line in lines:
-        head = {"format": KIND, "version": VERSION, "marked": line.marked} if line.kind == "defined" else {}
-        written.append(json.dumps({**head, "kind": line.kind, "body": line.body, "digest": line.digest}))
-    return "".join(f"{line}\n" for line in written).encode()
+    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
 
 
 def _lines(data: bytes, source: str) -> list[Line]:
@@ -199,10 +185,10 @@ def _lines(data: bytes, source: str) -> list[Line]:
     for place, text in enumerate(data.split(b"\n")[:-1], start=1):
         line = _parsed(text, f"{source}, line {place}")
         with _undamaged(f"{source}, line {place}"):
-            digest = _digest(digest, line["kind"], line["body"], line.get("marked", False))
+            digest = _digest(digest, line["kind"], line["body"], line.setdefault("marked", False))
             if digest != line["digest"]:
                 raise InputError("its checksum does not match its content")
-            found.append(Line(line["kind"], line["body"], digest, line.get("marked", False)))
+            found.append(line)
     if not found:
         raise InputError(f"{source} is damaged (its first line is cut short); restore it from a copy")
     return found

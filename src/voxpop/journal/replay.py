@@ -1,7 +1,5 @@
 """Replaying the reports of a study in the simulator: its plans and state must be the same, to the last bit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,7 +8,7 @@ import numpy as np
 from voxpop.io.schema import encode
 from voxpop.journal.journal import Course, Opened, Released
 from voxpop.journal.wave import Wave, release_wave
-from voxpop.model.waves import End, Feedback
+from voxpop.model.waves import End
 from voxpop.privacy import Ledger, Simulated
 from voxpop.runtime.random_streams import stream
 
@@ -36,7 +34,9 @@ def disagreements(course: Course, reports: Reports, own_noise: bool = False, ear
             return [*found, f"the plans of wave {number} differ"]
         event, drawn = _released(wave, replayed.ledger, reports[number])
         if own_noise and drawn:
-            if not _as_close_as_noise(event.feedback, closed.feedback):
+            assert event.feedback.noise is not None
+            far = 2 * FAR**2 * event.feedback.noise.diagonal()
+            if not np.all(np.square(event.feedback.mean - closed.feedback.mean) <= far):
                 found.append(f"the releases of wave {number} differ by more than noise can explain")
             event = replace(event, feedback=closed.feedback)
         elif not np.array_equal(event.feedback.mean, closed.feedback.mean):  # the state need not show it
@@ -64,9 +64,3 @@ def _released(wave: Wave, ledger: Ledger, reports: list[list[float]]) -> tuple[R
 
     tally = wave.release.tally(np.array(reports, dtype=float))
     return Released(*release_wave(wave, tally, ledger, Simulated(noise))), bool(drawn)
-
-
-def _as_close_as_noise(one: Feedback, other: Feedback) -> bool:
-    """Return True if two releases of the same answers differ by no more than their noise can."""
-    assert one.noise is not None
-    return bool(np.all(np.square(one.mean - other.mean) <= 2 * FAR**2 * one.noise.diagonal()))

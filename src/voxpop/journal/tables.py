@@ -18,8 +18,6 @@ parameter that is called like one of a table's own columns gets the prefix `deci
 ({'price': 2.0}, 20, 1, 'nothing else can be best')
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from typing import Any

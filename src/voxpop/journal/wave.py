@@ -4,8 +4,6 @@ Simulator, study and service call the same two functions, `next_wave` and `relea
 collect answers and in what they save.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -17,8 +17,6 @@ all: without a proof that v is between 0 and g + b, one device can spoil a total
 that is out of range is noticed; then nothing is released.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache, partial
 from typing import ClassVar

@@ -21,11 +21,9 @@ Auditing mu can detect far more than auditing (eps, delta) directly, which could
 samples.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
@@ -170,26 +168,20 @@ class Neighbours:
 
 @dataclass
 class Direction:
-    """A direction in which the person may be placed, and what was seen in it."""
+    """A direction in which the person may be placed, and the releases of both groups that were seen in it."""
 
     name: str
     unit: Array  # (arms,)
-    above: list[Array] = field(default_factory=list)  # releases with the person on the positive side, (times, arms)
-    below: list[Array] = field(default_factory=list)
+    groups: tuple[Array, ...] = ()  # with the person on the positive side, and on the negative; (times, arms) each
 
     def look(self, neighbours: Neighbours, times: int) -> None:
         """See more releases of both groups."""
-        for known, new in zip((self.above, self.below), neighbours.releases(self.unit, times), strict=True):
-            known.append(new)
-
-    @property
-    def groups(self) -> tuple[Array, Array]:
-        """All releases of the two groups, each of shape (times, arms)."""
-        return np.concatenate(self.above), np.concatenate(self.below)
+        new = neighbours.releases(self.unit, times)
+        self.groups = tuple(map(np.vstack, zip(self.groups, new, strict=True))) if self.groups else new
 
     @property
     def projected(self) -> list[Array]:
-        """The same, projected on this direction."""
+        """The groups, projected on this direction."""
         return [group @ self.unit for group in self.groups]
 
     def strength(self, covariance: Array) -> float:

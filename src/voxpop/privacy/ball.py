@@ -17,8 +17,6 @@ of a chi variable. The sum of ellipsoids of shapes S and D lies in that of shape
 r > 0. For the kernel ball, this is the functional mechanism of Hall, Rinaldo and Wasserman (2013).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

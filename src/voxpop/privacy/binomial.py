@@ -17,8 +17,6 @@ H(P, Q) <= r + H(P', Q). Releases are independent given what is public, and may 
 turns the sum of the divergences into eps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,19 +34,26 @@ GAP = 64  # up to this one, every move is computed; from then on, steps are this
 
 @dataclass(frozen=True)
 class Binomial:
-    """Noise Bin(trials, chance) on every total, and how far one person can move the totals."""
+    """Noise Bin(trials, chance) on every total, and how far one person can move the totals.
+
+    >>> Binomial(1000, 0.5, 0).delta(1.0)
+    0.0
+    """
 
     trials: int
     chance: float
     shift: int
 
+    @lru_cache(maxsize=2048)  # noqa: B019  a value, not an object with a life of its own
     def delta(self, epsilon: float) -> float:
-        """Compute the delta at eps of one release.
-
-        >>> Binomial(1000, 0.5, 0).delta(1.0)
-        0.0
-        """
-        return _delta_of(self, epsilon)
+        """Compute the delta at eps of one release: the hockey-stick divergence of the noise and its worse move."""
+        if self.chance <= 0 or self.shift > self.trials:
+            return 1.0
+        _, log_pmf = _window(self, 15)  # farther from the mean there is less than 1e-40 of the mass
+        padded = np.full(len(log_pmf) + self.shift, -np.inf)
+        plain, moved = padded.copy(), padded
+        plain[: len(log_pmf)], moved[self.shift :] = log_pmf, log_pmf
+        return max(_hockey_stick(plain, moved, epsilon), _hockey_stick(moved, plain, epsilon))
 
     def epsilon(self, delta: float) -> float:
         """Compute the eps at delta of one release; inf if a move leaves more than delta outside the support."""
@@ -63,9 +68,24 @@ class Binomial:
                 return math.inf
         return least(enough, low, high)
 
+    @lru_cache(maxsize=256)  # noqa: B019
     def divergences(self) -> tuple[Array, float]:
         """Compute, for each of `ORDERS`, a bound on the Rényi divergence, and the probability it leaves out."""
-        return _divergences_of(self)
+        if self.chance <= 0 or self.shift > self.trials:
+            return np.full(len(ORDERS), np.inf), 1.0
+        low, log_pmf = _window(self, 9)
+        high, n, p = low + len(log_pmf) - 1, self.trials, self.chance
+        most, outside, before = np.zeros(len(ORDERS)), 0.0, 0
+        for move in _moves(self.shift):
+            plain, moved = log_pmf[move:], log_pmf[: len(log_pmf) - move]  # where both are inside the window
+            kept = (low + move, high), (low, high - move)
+            for one, other, (first, last) in zip((plain, moved), (moved, plain), kept, strict=True):
+                mixed = logsumexp(np.outer(ORDERS, one - logsumexp(one)) + np.outer(1 - ORDERS, other), axis=1)
+                most = np.maximum(most, mixed / (ORDERS - 1) / (before + 1) ** 2)
+                below = float(bdtr(first - 1, n, p)) if first else 0.0
+                outside = max(outside, (below + float(bdtrc(last, n, p))) / (before + 1) ** 2)
+            before = move
+        return most * self.shift**2, outside * self.shift**2
 
 
 def least(enough: Callable[[float], bool], low: float, high: float) -> float:
@@ -74,18 +94,6 @@ def least(enough: Callable[[float], bool], low: float, high: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
-
-
-@lru_cache(maxsize=2048)
-def _delta_of(noise: Binomial, epsilon: float) -> float:
-    """Sum the hockey-stick divergence of the noise and its move, in the worse direction."""
-    if noise.chance <= 0 or noise.shift > noise.trials:
-        return 1.0
-    _, log_pmf = _window(noise, 15)  # farther from the mean there is less than 1e-40 of the mass
-    padded = np.full(len(log_pmf) + noise.shift, -np.inf)
-    plain, moved = padded.copy(), padded
-    plain[: len(log_pmf)], moved[noise.shift :] = log_pmf, log_pmf
-    return max(_hockey_stick(plain, moved, epsilon), _hockey_stick(moved, plain, epsilon))
 
 
 def _window(noise: Binomial, deviations: float) -> tuple[int, Array]:
@@ -110,26 +118,6 @@ def _hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
         gap = np.where(np.isneginf(log_q), -np.inf, epsilon + log_q - log_p)
     worse = (gap < 0) & ~np.isneginf(log_p)
     return float(np.sum(np.exp(log_p[worse]) * -np.expm1(gap[worse])))
-
-
-@lru_cache(maxsize=256)
-def _divergences_of(noise: Binomial) -> tuple[Array, float]:
-    """Compute D^2 max over s of A(s) / s^2 for each order, and the same of the probability outside the window."""
-    if noise.chance <= 0 or noise.shift > noise.trials:
-        return np.full(len(ORDERS), np.inf), 1.0
-    low, log_pmf = _window(noise, 9)
-    high, n, p = low + len(log_pmf) - 1, noise.trials, noise.chance
-    most, outside, before = np.zeros(len(ORDERS)), 0.0, 0
-    for move in _moves(noise.shift):
-        plain, moved = log_pmf[move:], log_pmf[: len(log_pmf) - move]  # where both are inside the window
-        kept = (low + move, high), (low, high - move)
-        for one, other, (first, last) in zip((plain, moved), (moved, plain), kept, strict=True):
-            mixed = logsumexp(np.outer(ORDERS, one - logsumexp(one)) + np.outer(1 - ORDERS, other), axis=1)
-            most = np.maximum(most, mixed / (ORDERS - 1) / (before + 1) ** 2)
-            below = float(bdtr(first - 1, n, p)) if first else 0.0
-            outside = max(outside, (below + float(bdtrc(last, n, p))) / (before + 1) ** 2)
-        before = move
-    return most * noise.shift**2, outside * noise.shift**2
 
 
 def _moves(shift: int) -> list[int]:

@@ -1,7 +1,5 @@
 """The central model: people trust the agent, which clips their answers and adds noise to the sum, once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 
@@ -26,7 +24,6 @@ class Central(Additive):
     )
 
     def variance(self, count: int) -> float:
-        """Variance of the noise per whitened coordinate, averaged over `count` people."""
         return (self.std * self.step / count) ** 2
 
     def randomize(self, y: Array, source: Source) -> Array:

@@ -1,7 +1,5 @@
 """What the private releases have in common: answers are clipped to a ball, whatever they hold."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace

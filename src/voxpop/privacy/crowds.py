@@ -10,8 +10,6 @@ inside    the others are not clipped. Their sum is that of truncated Gaussians: 
           the excess kurtosis of the sum; that is 1/U of a person's, so it would take about U^2 studies to notice.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

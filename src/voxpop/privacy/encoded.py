@@ -19,8 +19,6 @@ The noise of a total is that of the people whose devices add it. If only a share
 they like), the total of U people has noise Bin(b floor(hU), p) at least, and that is what is calibrated.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -123,7 +121,6 @@ class Encoded(Clipped):
         return 2 * self.ball.radius / self.encoding.levels
 
     def variance(self, count: int) -> float:
-        """Variance of the noise per whitened coordinate, averaged over `count` people."""
         return replace(self.encoding, people=count).variance * (self.unit / count) ** 2
 
     def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
@@ -159,7 +156,6 @@ class Encoded(Clipped):
         return self.batch.tally(reports)
 
     def require_whole(self, tally: Tally) -> Tally:
-        """Return the tally, or refuse one of fewer people than the noise was calibrated for."""
         if tally.count < self.encoding.people:
             raise InputError(
                 f"only {tally.count} of the {self.encoding.people} people that the noise was made for have answered; "

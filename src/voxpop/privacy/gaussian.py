@@ -5,8 +5,6 @@ Wang (2018), computed by dp-accounting; the classical one, sqrt(2 ln(1.25/delta)
 is too small above eps = 8.8 at delta = 1e-6.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any

@@ -6,12 +6,9 @@ exposed to the composition of their releases (`composition`). If an entry names 
 refused. If it does not, its people are assumed to be new; the caller who draws them must make sure that they are.
 """
 
-from __future__ import annotations
-
-import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,10 +41,6 @@ class Entry:
     def private(self) -> bool:
         """True if it promises anything."""
         return self.guaranteed and math.isfinite(self.epsilon)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the entry as plain data; its eps is None if it promises nothing."""
-        return {**asdict(self), "epsilon": self.epsilon if self.private else None}
 
 
 def compose(entries: Iterable[Entry], delta: float) -> float:
@@ -145,11 +138,6 @@ class Ledger:
         for entry in entries:
             self.record(entry)
 
-    def charge(self, entry: Entry) -> None:
-        """Check a release and record it; if it is refused, nothing is changed."""
-        self.check(entry)
-        self.record(entry)
-
     def check(self, entry: Entry) -> None:
         """Refuse a release that would exceed the budget or in which someone takes part too often."""
         if len(set(entry.names)) < len(entry.names):
@@ -178,10 +166,6 @@ class Ledger:
         """Return the releases in which a person took part, without the names of the others."""
         return self._about.get(person, [])
 
-    def spent_by(self, person: str, delta: float) -> float:
-        """Compute the eps that a person has been exposed to, at this delta."""
-        return compose(self.releases_about(person), delta)
-
     def totals(self, delta: float) -> dict[str, Any]:
         """Summarise the releases; epsilon is that of the most exposed person at this delta, None if unbounded."""
         exposures = {tuple(entries) for entries in self._about.values()}
@@ -194,11 +178,6 @@ class Ledger:
             "delta": delta,
             "guaranteed": all(entry.guaranteed for entry in self.entries),
         }
-
-    def to_json(self) -> str:
-        """Return the ledger as a JSON document; the eps of a release that was not private is null."""
-        rows = [entry.as_dict() for entry in self.entries]
-        return json.dumps({"budget": self.budget and asdict(self.budget), "entries": rows})
 
     def record(self, entry: Entry) -> None:
         """Add a release that was checked before it was made."""

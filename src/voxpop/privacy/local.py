@@ -1,7 +1,5 @@
 """The local model: people trust nobody, and their own devices add the noise."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -34,7 +32,6 @@ class Local(Additive):
     noise_on_device: ClassVar[bool] = True
 
     def variance(self, count: int) -> float:
-        """Variance of the noise per whitened coordinate, averaged over `count` people."""
         return (self.std * self.step) ** 2 / count
 
     def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:

@@ -1,7 +1,5 @@
 """The trust models with their parameters: how many people they enlist, and how they release a wave."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """No privacy: everyone trusts the agent with their averages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

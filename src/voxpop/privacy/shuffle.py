@@ -5,8 +5,6 @@ shuffled bits reveal only how many of them are ones. The shuffler itself sees ea
 device hides next to nothing from it.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import ClassVar

@@ -4,8 +4,6 @@
 real people never does so.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 from voxpop.errors import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+    from matplotlib.figure import SubFigure as SubFigure
+else:  # for annotations in all modules that draw: matplotlib is imported when something is drawn
+    Axes = Figure = SubFigure = Any
 
 # The colours of a page, by the name of its CSS variable: by day, and in the dark. Blue and orange stay apart for people
 # who cannot tell red from green.

@@ -1,7 +1,5 @@
 """Squared distances in machine code. Import this only where numba is installed: see `distances.fast_distances`."""
 
-from __future__ import annotations
-
 from voxpop.errors import Array
 from voxpop.runtime.machine import exactly
 

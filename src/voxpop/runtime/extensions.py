@@ -4,9 +4,7 @@ A package names what it adds in its pyproject.toml, in the groups below; nothing
 asked for, and a built-in name is never looked up.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
@@ -35,7 +33,7 @@ def find(kind: str, name: Any, known: MutableMapping[str, Made]) -> Made:
     voxpop.errors.InputError: unknown policy 'none'; known: waves
     """
     if not isinstance(name, str) or name not in known:
-        offered = {entry.name: entry for entry in _offered(kind)}
+        offered = {entry.name: entry for entry in entry_points(group=GROUPS[kind])}
         known[name] = _load(kind, offered[require_choice(kind, name, [*known, *offered])])
     return known[name]
 
@@ -43,18 +41,12 @@ def find(kind: str, name: Any, known: MutableMapping[str, Made]) -> Made:
 def name_of(kind: str, made: Any, known: MutableMapping[str, Any]) -> str | None:
     """Return the name of something built in or of an installed package; None if it has none."""
     found = next((name for name, one in known.items() if one is made), None)
-    if found is None and (entry := next((one for one in _offered(kind) if _is(one, made)), None)):
-        known[found := entry.name] = made
+    if found is None:
+        named = made.__module__, made.__qualname__  # compared as text: nothing is imported to find out
+        found = next((one.name for one in entry_points(group=GROUPS[kind]) if (one.module, one.attr) == named), None)
+        if found is not None:
+            known[found] = made
     return found
-
-
-def _offered(kind: str) -> Iterator[EntryPoint]:
-    yield from entry_points(group=GROUPS[kind])
-
-
-def _is(entry: EntryPoint, made: Any) -> bool:
-    """Return True if an entry point names this class, by its module and name, without importing anything."""
-    return (entry.module, entry.attr) == (made.__module__, made.__qualname__)
 
 
 def _load(kind: str, entry: EntryPoint) -> Any:

@@ -6,8 +6,6 @@ Importing numba takes half a second, more than a small study does. So numba is i
 large problems. Compiled code is kept on disk for the next process.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -5,8 +5,6 @@ numbers, names, words in quotes, + - * / **, comparisons, and, or, not, `a if c 
 comparison is 1 if it holds and 0 if not.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

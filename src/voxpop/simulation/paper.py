@@ -1,7 +1,5 @@
 """The paper's reward functions (sec:synthetic_func, sec:benchmark_function), all to be maximised on the unit cube."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.special import ndtr
 
 from voxpop.calibration.pilot import Pilot
 from voxpop.errors import Array, InputError, require_array, require_integer, require_number
@@ -20,6 +21,10 @@ Answer = Callable[[int, Indices, Indices, np.random.Generator], Array]
 
 class Answering(ABC):
     """People who answer about one arm after the other where every round is answered by another person."""
+
+    @abstractmethod
+    def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
+        """Draw the averages of new people, of shape (people, arms)."""
 
     @abstractmethod
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
@@ -50,11 +55,9 @@ class DrawnPeople(Answering):
     answer: Answer
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        """Draw the averages of new people, of shape (people, arms)."""
         return self._asked(people, plan.arms, plan.pulls, rng)
 
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
-        """Draw the average over some rounds of one arm that are each answered by a new person."""
         return float(self._asked(rounds, np.array([arm]), np.ones(1, dtype=np.intp), rng).mean())
 
     def estimate(self, size: int, people: int = 20_000, rounds: int = 100, seed: int = 0) -> Array:
@@ -89,7 +92,6 @@ class GPPeople(Answering):
         object.__setattr__(self, "f", require_array("f", self.f))
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        """Draw the averages of new people, of shape (people, arms)."""
         mean, root = self.law(plan)
         return np.asarray(mean + rng.standard_normal((people, len(plan.arms))) @ root.T)
 
@@ -98,7 +100,6 @@ class GPPeople(Answering):
         return self.f[plan.arms], square_root(self.problem.answer_noise(plan.arms, plan.pulls))
 
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
-        """Draw the average over some rounds of one arm that are each answered by a new person."""
         return self.f.item(arm) + rng.standard_normal() * self._deviation.item(arm) / math.sqrt(rounds)
 
     @cached_property
@@ -216,11 +217,9 @@ class Line(Answering):
         self._next = 0
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        """Draw the averages of the next people, of shape (people, arms)."""
         return self._people.averages(self._take(people)[:, None], plan.arms, plan.pulls, rng)
 
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
-        """Draw the average over some rounds of one arm that are each answered by the next person."""
         return float(self._people.averages(self._take(rounds), arm, 1, rng).mean())
 
     def _take(self, count: int) -> Indices:
@@ -245,6 +244,7 @@ class _Pattern:
     answers: Array  # (people, a)
     means: Array  # (people, n) what to expect of each
     reach: Array  # (n, a) v^2 k(., X) A^(1/2): what their answers took away from the covariance
+    spread: Array  # (n,) the standard deviation of one round
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +268,9 @@ class ResampledPeople(Answering):
             root = vectors / np.sqrt(values)  # A = root root'
             reach = problem.bias_std**2 * problem.kernel(problem.decisions.points, tried) @ root
             means = self.f + (answers - self.estimates[actions]) @ root @ reach.T
-            found.append(_Pattern(tried, counts, answers, means, reach))
+            own = np.maximum(problem.bias_std**2 * problem.prior_variance - (reach**2).sum(axis=1), 0.0)
+            spread = np.sqrt(own + problem.noise_std**2)
+            found.append(_Pattern(tried, counts, answers, means, reach, spread))
         return found
 
     @property
@@ -277,7 +279,6 @@ class ResampledPeople(Answering):
         return np.asarray(self._means.mean(axis=0))
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        """Draw the averages of new people, of shape (people, arms)."""
         arms, who = plan.arms, rng.integers(len(self._means), size=people)
         answers = self._means[np.ix_(who, arms)]
         for kind, pattern in enumerate(self._patterns):
@@ -287,9 +288,9 @@ class ResampledPeople(Answering):
         return answers
 
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
-        """Draw the average over some rounds of one arm that are each answered by a new person."""
         who = rng.integers(len(self._means), size=rounds)
-        return float((self._means[who, arm] + self._spread[who, arm] * rng.standard_normal(rounds)).mean())
+        spread = np.array([pattern.spread[arm] for pattern in self._patterns])[self._kinds[who]]
+        return float((self._means[who, arm] + spread * rng.standard_normal(rounds)).mean())
 
     @cached_property
     def _means(self) -> Array:
@@ -301,25 +302,67 @@ class ResampledPeople(Answering):
         """The number of each person's pattern."""
         return np.repeat(np.arange(len(self._patterns)), [len(pattern.means) for pattern in self._patterns])
 
-    @cached_property
-    def _spread(self) -> Array:
-        """The standard deviation of one round of each person, (people, n)."""
-        problem = self.problem
-        prior = problem.bias_std**2 * problem.prior_variance
-        left = [
-            np.tile(np.maximum(prior - (pattern.reach**2).sum(axis=1), 0.0), (len(pattern.means), 1))
-            for pattern in self._patterns
-        ]
-        return np.asarray(np.sqrt(np.concatenate(left) + problem.noise_std**2))
-
     def pilot_again(self, rng: np.random.Generator) -> tuple[Evidence, ...]:
         """Draw the pilot's people again, with replacement, and return what this other pilot found."""
-        return tuple(
-            Evidence(each.tried, each.counts, len(each.answers), _redrawn(each.answers, rng).mean(axis=0))
-            for each in self._patterns
-        )
+        found = []
+        for each in self._patterns:
+            count = len(each.answers)
+            again = each.answers[rng.integers(count, size=count)]
+            found.append(Evidence(each.tried, each.counts, count, again.mean(axis=0)))
+        return tuple(found)
 
 
-def _redrawn(answers: Array, rng: np.random.Generator) -> Array:
-    rows: Indices = rng.integers(len(answers), size=len(answers))
-    return np.asarray(answers[rows])
+@dataclass(frozen=True)
+class Segment:
+    """A kind of customer: log-normal reservation prices around a median."""
+
+    share: float
+    median: float
+    spread: float  # standard deviation of the logarithm
+
+
+SEGMENTS = (Segment(0.35, 3.4, 0.25), Segment(0.45, 5.6, 0.25), Segment(0.20, 9.0, 0.35))
+
+
+@dataclass(frozen=True, eq=False)
+class Customers(Answering):
+    """The customers of a shop, not Gaussian at all; an action is a price, its reward the profit on one occasion.
+
+    A customer belongs to a segment and carries a personal reservation price, which varies a little from one occasion to
+    the next. At price p a customer buys if today's reservation price is at least p; the seller earns p - unit_cost.
+    """
+
+    prices: Array  # (n,)
+    unit_cost: float = 1.5
+    mood: float = 0.12  # standard deviation of the logarithm from one occasion to the next
+    segments: tuple[Segment, ...] = SEGMENTS
+
+    @cached_property
+    def demand(self) -> Array:
+        """The chance that a random customer buys at each price, in closed form."""
+        buys = [
+            segment.share * ndtr(np.log(segment.median / self.prices) / np.hypot(segment.spread, self.mood))
+            for segment in self.segments
+        ]
+        return np.asarray(np.sum(buys, axis=0))
+
+    @property
+    def profit(self) -> Array:
+        """The truth: the population's mean profit at each price."""
+        return np.asarray((self.prices - self.unit_cost) * self.demand)
+
+    mean = profit  # as other populations call it
+
+    def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
+        kinds = rng.choice(len(self.segments), size=people, p=[segment.share for segment in self.segments])
+        medians = np.array([segment.median for segment in self.segments])[kinds]
+        spreads = np.array([segment.spread for segment in self.segments])[kinds]
+        personal = np.log(medians) + spreads * rng.standard_normal(people)  # log of the reservation price
+        prices = self.prices[plan.arms]
+        chance = ndtr((personal[:, None] - np.log(prices)) / self.mood)  # (people, arms)
+        bought = rng.binomial(plan.pulls, chance)
+        return np.asarray((prices - self.unit_cost) * bought / plan.pulls)
+
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        bought = rng.binomial(rounds, self.demand.item(arm))
+        return (self.prices.item(arm) - self.unit_cost) * bought / rounds

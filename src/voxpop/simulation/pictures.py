@@ -1,19 +1,12 @@
 """The picture of a comparison: policies as marks of what they cost and lose."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
-from typing import TYPE_CHECKING
 
-from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE, sheet, styled
+from voxpop.report.drawing import BLUE, GREEN, INK, MUTED, ORANGE, Axes, Figure, sheet, styled
 from voxpop.report.figures.common import legend_below, plain_logarithm
 from voxpop.simulation.comparison import CONTENDERS, COSTS, Cell, Cells
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PURPLE, PINK, TEAL = "#862e9c", "#e64980", "#0c8599"
 COLOURS = (PURPLE, BLUE, ORANGE, GREEN, TEAL, PINK, INK, MUTED)
@@ -22,15 +15,11 @@ LEAST = 1e-3  # regret below this is drawn here: zero has no place on a logarith
 
 
 @contextmanager
-def panels(count: int, note: str, width: float = 5.4, height: float = 4.0) -> Iterator[tuple[Figure, Sequence[Axes]]]:
-    """Make a figure with some panels side by side, and a note that warns of a reduced run."""
+def panels(count: int, width: float = 5.4, height: float = 4.0) -> Iterator[tuple[Figure, Sequence[Axes]]]:
+    """Make a figure with some panels side by side."""
     made = sheet(width * count, height)
     with styled():
-        axes = made.subplots(1, count, squeeze=False)[0]
-        if note:
-            made.text(0.995, 0.995, note, ha="right", va="top", fontsize=8, color=ORANGE, weight="bold")
-            made.get_layout_engine().set(rect=(0, 0, 1, 0.965))  # type: ignore[union-attr, call-arg]
-        yield made, list(axes)
+        yield made, list(made.subplots(1, count, squeeze=False)[0])
 
 
 def logarithmic(ax: Axes, sides: str = "xy") -> None:
@@ -53,10 +42,10 @@ def short(value: float) -> str:
     return f"{value:g}"
 
 
-def picture(study: str, cells: Cells, note: str = "", bound: Callable[[Axes], None] | None = None) -> Figure:
+def picture(study: str, cells: Cells, bound: Callable[[Axes], None] | None = None) -> Figure:
     """Draw regret against numbers sent, people and waves; `bound` adds something to the panel of people."""
     looks = looks_of(dict.fromkeys([*CONTENDERS, *cells]))
-    with panels(len(COSTS), note, width=4.8) as (figure, axes):
+    with panels(len(COSTS), width=4.8) as (figure, axes):
         for ax, (cost, label) in zip(axes, COSTS.items(), strict=True):
             for name, cell in cells.items():
                 _draw_mark(ax, name, cell, cost, *looks[name])

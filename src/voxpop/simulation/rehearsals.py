@@ -4,8 +4,6 @@ Either the CSV file has one row for each person and decision, with the person's 
 person, and a formula says what a person gains from a decision.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

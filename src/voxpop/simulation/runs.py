@@ -1,7 +1,5 @@
 """Simulated runs of a study, measured against the truth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
@@ -156,7 +154,7 @@ class Run(HasCourse):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain data."""
-        problem, metrics = self.scenario.problem, self.metrics
+        problem = self.scenario.problem
         return {
             "study": self.scenario.name,
             "policy": self.policy.name,
@@ -166,10 +164,7 @@ class Run(HasCourse):
             "settings": self.policy.settings(),
             **self.privacy.describe(),
             "ledger": self.ledger.totals(self.ledger.budget.delta if self.ledger.budget else 0.0),
-            "regret": metrics.regret,
-            "numbers": metrics.numbers,
-            "people": metrics.people,
-            "switches": metrics.switches,
+            **asdict(self.metrics),
             "best": {"index": self.best, "action": problem.decisions[self.best]},
             "optimum_kept": self.optimum_kept,
             "certificate": self.state.certificate,

@@ -20,8 +20,7 @@ from voxpop.model.waves import Plan
 from voxpop.runtime.extensions import find
 from voxpop.runtime.random_streams import stream
 from voxpop.simulation.paper import FUNCTIONS, load_light, random_rkhs_function, rescale
-from voxpop.simulation.people import GPPeople
-from voxpop.simulation.pricing import Customers
+from voxpop.simulation.people import Customers, GPPeople
 from voxpop.simulation.runs import Scenario
 from voxpop.simulation.simulator import FinitePopulation, Population
 from voxpop.simulation.surveys import SURVEYS, Survey, column

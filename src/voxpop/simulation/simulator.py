@@ -1,12 +1,10 @@
 """The simulator: a policy asks a simulated population directly."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +69,7 @@ class FinitePopulation(Population, Protocol):
     def __len__(self) -> int:
         """Return the number of people."""
 
-    def split(self, people: int, rng: np.random.Generator) -> tuple[Population, FinitePopulation]:
+    def split(self, people: int, rng: np.random.Generator) -> tuple[Population, Self]:
         """Draw some people at random; return them, and the others."""
 
     def in_line(self, rng: np.random.Generator) -> Population:

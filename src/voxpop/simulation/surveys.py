@@ -4,29 +4,18 @@ What voxpop ships of a survey is a table of figures, one line for each person or
 the survey's own records. Each table says where it comes from; `python -m benchmarks.real_people WHEELS` makes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
 from voxpop.errors import Array
 from voxpop.model.decisions import Decisions, Float, Integer, Space
-from voxpop.simulation.people import TablePeople
-from voxpop.simulation.simulator import Population
+from voxpop.simulation.people import Customers, TablePeople
 
 TABLES = Path(__file__).with_name("data")
-
-
-class KnownPeople(Population, Protocol):
-    """People of whom the truth is known."""
-
-    @property
-    def mean(self) -> Array: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +26,7 @@ class Survey:
     question: str  # what is decided, in one sentence
     space: Space
     points: dict[str, int]  # values of each parameter, unless another number of decisions is chosen
-    people: Callable[[Decisions], KnownPeople]
+    people: Callable[[Decisions], TablePeople | Customers]
     reward: str  # what the reward is called
     pilot_rounds: int  # for which someone in the pilot tries each decision
     horizon: int = 20_000

@@ -1,7 +1,5 @@
 """Many runs side by side: on all cores of this machine, or on a cluster for which a package is installed."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext

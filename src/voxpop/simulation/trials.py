@@ -1,7 +1,5 @@
 """One run of a named study, described as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path

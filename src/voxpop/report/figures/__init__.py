@@ -1,24 +1,18 @@
 """The pictures of a study, by name, as matplotlib figures."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from voxpop.errors import Array, InputError, require_choice
 from voxpop.journal.journal import Course
-from voxpop.report.drawing import BLUE, QUIET, sheet, styled
+from voxpop.report.drawing import BLUE, QUIET, Figure, SubFigure, sheet, styled
 from voxpop.report.figures import decision, waves
 from voxpop.report.figures.common import WIDTH, Canvas, legend_below, shortened
 from voxpop.report.summary import Line, summarise
 from voxpop.report.view import View
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
-
 
 WORDS, LINE = 2.3, 0.145  # inches of the overview: for its words, and for each line more than fits there
 FITTING = 6
@@ -45,13 +39,20 @@ class Drawing:
 
 
 DRAWINGS: dict[str, Drawing] = {
-    "decision": Drawing(decision.draw_decision, decision.decision_height),
+    "decision": Drawing(
+        decision.draw_decision,
+        lambda view: {"line": 3.8, "map": 4.2}.get(view.layout.kind, 1.5 + 0.24 * decision.listed(view)),
+    ),
     "stakes": Drawing(
         waves.draw_stakes,
         lambda view: 2.35 + 0.75 * (bool(view.course.closed) + bool(view.course.problem.pilot)),
         lambda view: view.stakes is not None,
     ),
-    "waves": Drawing(waves.draw_waves, waves.waves_height, waves.shows_waves),
+    "waves": Drawing(
+        waves.draw_waves,
+        lambda view: 1.0 + 1.55 * math.ceil(len(waves.shown_stages(view)) / waves.PANELS[view.layout.kind][0]),
+        lambda view: view.layout.kind in waves.PANELS and bool(view.trail) and bool(waves.stages_of(view)),
+    ),
     "progress": Drawing(waves.draw_progress, fits=lambda view: len(view.trail) > 1),
     "cost": Drawing(waves.draw_cost, fits=lambda view: bool(view.plans)),
     "left": Drawing(waves.draw_left, fits=lambda view: bool(view.course.closed)),
@@ -63,7 +64,7 @@ DRAWINGS: dict[str, Drawing] = {
     "doubt": Drawing(decision.draw_doubt, lambda view: 4.0, lambda view: view.informed and view.layout.kind == "map"),
     "alternatives": Drawing(
         decision.draw_alternatives,
-        lambda view: 1.5 + 0.22 * min(decision.MOST, view.course.problem.size),
+        lambda view: 1.5 + 0.22 * decision.listed(view, decision.MOST),
         decision.has_alternatives,
     ),
     "regret": Drawing(waves.draw_regret, fits=lambda view: view.truth is not None),

@@ -1,25 +1,19 @@
 """What several pictures have in common: width, axes, panels, bands, answers, and legends that cover nothing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
-from voxpop.report.drawing import BLUE, INK, MIDDLE, PAPER, SKY, VEIL
+from voxpop.report.drawing import BLUE, INK, MIDDLE, PAPER, SKY, VEIL, Axes, Figure, SubFigure
 from voxpop.report.summary import number
 from voxpop.report.view import Column, View
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-Canvas: TypeAlias = "Figure | SubFigure"
+Canvas: TypeAlias = Figure | SubFigure
 WIDTH = 5.2  # inches: readable on a telephone, and two side by side on a screen
 SMALL = 8.5  # points
 STAR: dict[str, Any] = {"marker": "*", "markersize": 14, "color": INK, "markeredgecolor": PAPER, "linestyle": "none"}

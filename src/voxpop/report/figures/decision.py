@@ -1,15 +1,13 @@
 """What is known of every decision: along one parameter, on a map of two, in slices of several, or one by one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
-from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PAPER, SKY
+from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PAPER, SKY, Axes
 from voxpop.report.figures.common import (
     ASSUMED,
     CERTIFIED,
@@ -32,9 +30,6 @@ from voxpop.report.figures.common import (
     window,
 )
 from voxpop.report.view import Column, View
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 NOBODY = "Nobody has answered yet"
 BEST = 12  # alternatives that are listed on the first picture
@@ -59,14 +54,9 @@ def draw_decision(canvas: Canvas, view: View) -> tuple[str, str]:
     bands = [f"certified: {view.sure}, if the model holds"] * bool(view.course.closed)
     bands += ["likely: within two standard deviations of the estimate"] * (view.likely() is not None)
     said = "; ".join(bands).capitalize() + ". What ends at the edge goes on." if bands else ""
-    rows = f"The {_listed(view, BEST)} best decisions by their estimates"
+    rows = f"The {listed(view)} best decisions by their estimates"
     what = f"The estimate for every {view.layout.label}" if kind == "line" else rows
     return title, f"{what}, with bounds. Chosen: {view.choice}. {said}"
-
-
-def decision_height(view: View) -> float:
-    """Return how tall the picture is."""
-    return {"line": 3.8, "map": 4.2}.get(view.layout.kind, 1.5 + 0.24 * _listed(view, BEST))
 
 
 def bounds_of(view: View) -> str:
@@ -135,7 +125,7 @@ def _ends(view: View) -> Array:
 def draw_alternatives(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw the long list of alternatives."""
     return draw_best(canvas, view, MOST), (
-        f"{_listed(view, MOST)} of {view.course.problem.size:,} decisions, the best by estimate first, with what "
+        f"{listed(view, MOST)} of {view.course.problem.size:,} decisions, the best by estimate first, with what "
         "people answered. What ends at the edge goes on."
     )
 
@@ -191,7 +181,8 @@ def _ranked(view: View) -> Indices:
     return np.argsort(-score, kind="stable")
 
 
-def _listed(view: View, most: int) -> int:
+def listed(view: View, most: int = BEST) -> int:
+    """Return how many decisions a list of at most this many has."""
     return min(most, view.course.problem.size)
 
 

@@ -1,11 +1,7 @@
 """Wave by wave: what was asked, what was known afterwards, what was left, and what it cost."""
 
-from __future__ import annotations
-
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +9,7 @@ from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
 from voxpop.model.waves import Forecast
-from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PEACH, SKY
+from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PEACH, SKY, Axes
 from voxpop.report.figures.common import (
     CERTIFIED,
     CHOSEN,
@@ -41,10 +37,7 @@ from voxpop.report.stakes import regret_curve
 from voxpop.report.summary import number
 from voxpop.report.view import Column, View
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-PANELS = {2: 8, 3: 9}  # at most, by how many stand side by side
+PANELS = {"line": (2, 8), "map": (3, 9)}  # how many stand side by side, and how many there are at most
 PIXELS = 48  # of a small map, along each side
 OPEN = "to be asked"
 LOGARITHMIC = 50  # what differs by more than this factor is drawn on a logarithmic axis
@@ -80,29 +73,14 @@ def stages_of(view: View) -> list[Stage]:
 
 def shown_stages(view: View) -> list[Stage]:
     """Return the stages that get a panel."""
-    stages, most = stages_of(view), PANELS[panels_across(view)]
+    stages, most = stages_of(view), PANELS[view.layout.kind][1]
     kept = np.linspace(0, len(stages) - 1, min(most, len(stages))).round().astype(int)
     return [stages[place] for place in kept.tolist()]
 
 
-def shows_waves(view: View) -> bool:
-    """Return True if the course can be drawn in panels."""
-    return view.layout.kind in ("line", "map") and bool(view.trail) and bool(stages_of(view))
-
-
-def panels_across(view: View) -> int:
-    """Return how many panels stand side by side."""
-    return 3 if view.layout.kind == "map" else 2
-
-
-def waves_height(view: View) -> float:
-    """Return how tall the panels are together."""
-    return 1.0 + 1.55 * math.ceil(len(shown_stages(view)) / panels_across(view))
-
-
 def draw_waves(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw a panel for each wave: what was asked, and the estimate afterwards."""
-    stages, across = shown_stages(view), panels_across(view)
+    stages, across = shown_stages(view), PANELS[view.layout.kind][0]
     draw = _draw_map_stage if view.layout.kind == "map" else _draw_line_stage
     made = panels(canvas, len(stages), across, sharex=True)
     for ax, stage in zip(made, stages, strict=True):
