@@ -24,6 +24,7 @@ from voxpop.model.kernels import KERNELS, Kernel
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Feedback, Plan
+from voxpop.model.words import limits
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Budget, Entry, NoPrivacy, Privacy, Release
 from voxpop.privacy.ball import Ball
@@ -181,6 +182,15 @@ class Definition:
     strata: Strata | None = None
     charged: tuple[Entry, ...] = ()  # for releases that were taken back before the journal began: of upgraded files
     calibration: Calibration | None = None  # where the problem's constants come from, if that is known; never stored
+
+    def __post_init__(self) -> None:
+        tolerance, (low, high) = self.policy.settings().get("tolerance"), self.problem.limits
+        if tolerance is not None and tolerance >= high - low:
+            raise InputError(
+                f"no decision is better than another by more than {high - low:g}, as rewards are never "
+                f"{limits(*self.direction.bounds(low, high))}, so that a tolerance of {tolerance:g} asks for nothing; "
+                "give a smaller one"
+            )
 
     @property
     def budget(self) -> Budget | None:

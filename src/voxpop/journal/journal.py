@@ -8,6 +8,7 @@ alone, so a step that could not be saved is undone by keeping the old course. No
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
 from voxpop.io.schema import Definition as Definition
 from voxpop.io.schema import decode, decode_release, encode
-from voxpop.journal.question import Answer, Question
+from voxpop.journal.question import Answer, Question, confidence_of
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Problem
@@ -139,9 +140,11 @@ class Known:
     @classmethod
     def of(cls, definition: Definition, state: State) -> Known:
         """Say what is known in this state."""
-        best = definition.policy.best(definition.problem, state)
-        certified = state.certificate if best == state.best else state.most_lost(best)
-        return cls(best, certified, state.expected_loss, len(state.active))
+        problem = definition.problem
+        best = definition.policy.best(problem, state)
+        loss, at_most = state.expected_loss, problem.limits[1] - float(problem.within(state.centre[best]))
+        loss = None if loss is None else min(loss, at_most)
+        return cls(best, state.proved(problem, best), loss, len(state.active))
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,17 +272,32 @@ class Course(Defined):
     @property
     def answer(self) -> Answer:
         """What to do now, and how sure that is."""
-        return Answer.of(self.problem, self.policy, self.concluded.state, self.direction)
+        course = self.concluded
+        known = Known.of(self.definition, course.state)
+        sure = confidence_of(self.policy, self.problem, len(self.closed))
+        proved = [*(float(ends[known.best]) for ends in course.bounds), known.certified]
+        low, high, regret = (value if math.isfinite(value) and sure is not None else None for value in proved)
+        return Answer(
+            index=known.best,
+            decision=self.problem.decisions[known.best],
+            estimate=float(course.estimates[known.best]) if self.closed or self.problem.pilot else None,
+            low=low,
+            high=high,
+            regret=regret,
+            expected_loss=known.expected_loss,
+            certain=known.left == 1,
+            confidence=sure,
+        )
 
     @property
     def estimates(self) -> Array:
-        """The estimated reward or cost of every decision."""
-        return self.direction.turn(self.state.centre)
+        """The estimated reward or cost of every decision, at the limit if it is beyond what rewards keep within."""
+        return self.direction.turn(self.problem.within(self.state.centre))
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """Between which values the reward or cost of every decision is certified to lie."""
-        return self.direction.bounds(self.state.lower, self.state.upper)
+        """Between which values the reward or cost of every decision is certified to lie; nan: nothing is certified."""
+        return self.direction.bounds(*self.state.proved_bounds(self.problem))
 
     @property
     def people(self) -> int:

@@ -275,6 +275,7 @@ class Study(BaseStudy):
         kernel: str = "auto",
         margin: float = 1.5,
         protection: Protection | None = None,
+        reward_range: str | None = None,
         **named: Any,
     ) -> Study:
         """Begin a study with the constants that a pilot says, and learn from its answers.
@@ -299,7 +300,7 @@ class Study(BaseStudy):
 
         if path is not None:
             JournalFile(Path(path)).require_new()  # refused before anything is released of the pilot
-        found = calibration_of(pilot, direction, kernel, margin, protection)
+        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range)
         return cls.from_calibration(found, horizon, points, path, **named)
 
     @classmethod
@@ -358,6 +359,8 @@ class Study(BaseStudy):
             raise InputError(f"feedback for wave {wave} does not answer the open question of wave {pending.plan.wave}")
         measure = self.direction.measure
         told = answers.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
+        if not self.private:
+            answers.require_within(self.problem, pending.plan, told, self.direction)
         if told.count < pending.plan.people and not partial:
             ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
             raise InputError(answers.too_few(pending.plan, told.count, ratio))
@@ -388,7 +391,7 @@ class Study(BaseStudy):
         if is_frame(earlier):
             others = ["rounds"] if self.strata is None else ["rounds", "stratum"]
             earlier = long_records(self.problem, Table.of(earlier), self.direction.measure, others)
-        groups = answers.evidence_of(self.problem, earlier, self.strata)
+        groups = answers.evidence_of(self.problem, earlier, self.strata, self.direction)
         self._add(Amended(pilot=tuple(map(self.direction.evidence, groups))))
 
     def take_back(self) -> None:

@@ -60,7 +60,11 @@ DRAWINGS: dict[str, Drawing] = {
         lambda view: 0.9 + 2.1 * math.ceil(len(view.layout.varied[: decision.SLICES]) / 2),
         lambda view: view.informed and len(view.layout.varied) > 1,
     ),
-    "doubt": Drawing(decision.draw_doubt, lambda view: 4.0, lambda view: view.informed and view.layout.kind == "map"),
+    "doubt": Drawing(
+        decision.draw_doubt,
+        lambda view: 4.0,
+        lambda view: view.layout.kind == "map" and view.informed and (bool(view.likely()) or decision.certifies(view)),
+    ),
     "alternatives": Drawing(
         decision.draw_alternatives,
         lambda view: 1.5 + 0.22 * min(decision.MOST, view.course.problem.size),

@@ -11,18 +11,21 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
-from voxpop.privacy.release import SHUFFLER
+from voxpop.errors import Array
+from voxpop.privacy.release import SHUFFLER, Release
 from voxpop.service.keys import digest_of, hash_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge
 from voxpop.service.stores.database import driver_of
 from voxpop.service.study.context import Context
+from voxpop.service.study.definition import Definition
 from voxpop.service.study.stages import Stage
 
 
@@ -235,7 +238,8 @@ def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> l
         if upload.place[0] in stages:
             groups[upload.place].append(index)
     for (study, wave), indices in groups.items():
-        current = context.snapshots.at(study, stages[study].seq).wave
+        snapshot = context.snapshots.at(study, stages[study].seq)
+        current = snapshot.wave
         if current is None or current.plan.wave != wave:
             continue  # it is too late anyway
         if current.release.second == SHUFFLER:
@@ -244,6 +248,15 @@ def _valid(context: Context, uploads: list[Upload], stages: dict[str, Any]) -> l
                 problems[index] = Refusal(ELSEWHERE, sentence)
             continue
         bodies = [uploads[index].body for index in indices]
-        for index, problem in check(current.release.accept, current.release.arms, bodies, indices):
+        accept = partial(_accepted, snapshot.definition, current.release)
+        for index, problem in check(accept, current.release.arms, bodies, indices):
             problems[index] = problem
     return problems
+
+
+def _accepted(definition: Definition, release: Release, reports: Array) -> None:
+    """Refuse reports that cannot be added up and, if nothing is promised to people, answers outside of the limits."""
+    release.accept(reports)
+    if not release.fills_gaps:
+        told = definition.direction.turn(reports)
+        definition.direction.require_within(definition.problem, told, lambda place: f"the answer about arm {place[1]}")
