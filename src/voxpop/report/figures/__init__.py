@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from voxpop.errors import Array, InputError, require_choice
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 WORDS, LINE = 2.3, 0.145  # inches of the overview: for its words, and for each line more than fits there
 FITTING = 6
+LONG, WIDER = 40, 1.8  # a fact of more letters has a wider column
 FIRST = ("decision", "stakes")  # on the overview, and on the first screen of the page
 
 
@@ -112,10 +114,11 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     names = [name for name in FIRST if DRAWINGS[name].fits(view)]
     height = max(DRAWINGS[name].height(view) for name in names)
     head, *others = (line for line in summarise(course, truth) if line.first)
-    width = int(116 / max(4, len(others)))
+    shares = [WIDER if len(line.value) > LONG else 1.0 for line in others]
+    widths = [share / max(4, sum(shares)) for share in shares]
     columns = [
-        replace(line, value=textwrap.fill(line.value, width), note=textwrap.fill(line.note, int(1.28 * width)))
-        for line in others
+        replace(line, value=textwrap.fill(line.value, int(116 * wide)), note=textwrap.fill(line.note, int(148 * wide)))
+        for line, wide in zip(others, widths, strict=True)
     ]
     lines = max((column.value.count("\n") + column.note.count("\n") + 2 for column in columns), default=0)
     tall = WORDS + LINE * max(0, lines - FITTING)
@@ -123,14 +126,17 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     with styled():
         parts: Any = made.subfigures(2, 1, height_ratios=[tall, height])
         words, below = parts
-        _write(words, view, head, columns, WORDS / tall)
+        _write(words, view, head, dict(zip(accumulate(widths, initial=0.012), columns, strict=False)), WORDS / tall)
         for name, panel in zip(names, below.subfigures(1, 2, width_ratios=[1.15, 1]), strict=False):
             DRAWINGS[name].on(panel, view)
     return made
 
 
-def _write(words: SubFigure, view: View, head: Line, columns: list[Line], unit: float) -> None:
-    """Write the decision large, and below it what else comes first; `unit` is WORDS as a share of the height."""
+def _write(words: SubFigure, view: View, head: Line, columns: Mapping[float, Line], unit: float) -> None:
+    """Write the decision large, and below it what else comes first, by its place across.
+
+    `unit` is WORDS as a share of the height.
+    """
 
     def write(x: float, down: float, text: str, **named: Any) -> None:
         words.text(x, 1 - down * unit, text, va="top", **named)
@@ -140,8 +146,7 @@ def _write(words: SubFigure, view: View, head: Line, columns: list[Line], unit: 
     write(0.012, 0.16, head.value, color=BLUE, fontsize=22, weight="bold")
     if head.note:
         write(0.988, 0.03, head.note, ha="right", color=QUIET)
-    for place, column in enumerate(columns):
-        x = 0.012 + place / max(4, len(columns))
+    for x, column in columns.items():
         write(x, 0.4, column.name, color=QUIET, fontsize=9)
         write(x, 0.49, column.value, weight="bold", fontsize=10.5)
         write(x, 0.51 + 0.09 * (column.value.count("\n") + 1), column.note, color=QUIET, fontsize=8)
