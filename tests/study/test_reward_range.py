@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from tests.helpers_cli import Outcome, main_of, refusal
 from voxpop import Pilot, Protection, Study, calibrate, make_privacy
 from voxpop.errors import InputError
-from voxpop.io.studyfile import read_study
+from voxpop.io.studyfile import read_study, write_study
 from voxpop.journal.tables import decision_rows
 from voxpop.report.figures import draw, pictures
 from voxpop.report.summary import pilot_sentences, summarise
@@ -175,6 +175,46 @@ def test_earlier_answers_keep_the_limits_too() -> None:
         study.attach([record])
     with pytest.raises(InputError, match=r"the average about \{'price': 2.0\} is 1.5, and no reward"):
         study.attach({"decisions": [{"price": 2.0}], "mean": [1.5], "count": 4})
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_limits_that_turn_out_wrong_are_widened_and_kept(direction: str, tmp_path: Path) -> None:
+    study = conducted(direction)
+    study.save(tmp_path / "study.json")
+    study = Study.load(tmp_path / "study.json")
+    before = study.best
+    study.change_reward_range("-1:1")
+    again = Study.load(tmp_path / "study.json")
+    assert study.direction.problem(again.problem).limits == (-1.0, 1.0)
+    for each in (study, again):
+        assert (each.best.index, each.best.decision) == (before.index, before.decision)
+        assert each.best.low is not None
+        assert before.low is not None
+        assert each.best.low <= before.low
+        assert each.state.spent == pytest.approx(study.state.spent)
+        assert len(each.closed) == 2
+    question = study.ask()
+    assert question is not None
+    study.tell(question.wave, np.full((20, len(question.decisions)), -0.5), partial=True)
+    with pytest.raises(InputError, match=r"can be widened, and 0:1 is narrower; leave it as it was"):
+        study.change_reward_range("0:1")
+
+
+def test_a_study_file_may_be_given_wider_limits(tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    table = pilot()
+    found = calibrate(table, kernel="matern-5/2")
+    file.write_text(write_study(found, found.require_space(), 3000, 9, "study", {"name": "waves"}))
+    question = Study.from_file(file).ask()
+    assert question is not None
+    file.write_text(file.read_text().replace('reward_range = "0:1"', 'reward_range = "0:"'))
+    assert Study.from_file(file, looking=True).problem.reward_range == "0:1"
+    study = Study.from_file(file)
+    assert (study.ask(), study.problem.reward_range) == (question, "0:")
+    study.tell(question.wave, np.full((question.people, len(question.decisions)), 1.5))
+    file.write_text(file.read_text().replace('reward_range = "0:"', 'reward_range = "0:1"'))
+    with pytest.raises(InputError, match="can be widened, and 0:1 is narrower"):
+        Study.from_file(file)
 
 
 def test_a_tolerance_that_the_limits_make_empty_is_refused() -> None:

@@ -57,10 +57,11 @@ class TakenBack:
 
 @dataclass(frozen=True, eq=False)
 class Amended:
-    """The number of rounds was changed, or earlier answers were attached before the first wave."""
+    """The number of rounds or the limits of rewards were changed, or answers were attached before the first wave."""
 
     horizon: int | None = None
     pilot: tuple[Evidence, ...] = ()
+    reward_range: str | None = None  # of what is maximised
 
 
 @dataclass(frozen=True)
@@ -195,10 +196,20 @@ class Course(Defined):
                 kept = replace(before, wave=Wave(last.plan, last.release), entries=self.entries)
                 kept = replace(kept, ended=None, early=False, events=course.events)
                 return replace(kept, state=changed(kept.state, spent=self.concluded.state.spent))  # it was seen
-            case Amended(horizon, pilot):
+            case Amended(horizon, pilot, reward_range):
                 problem = self.problem
-                problem = replace(problem, horizon=horizon or problem.horizon, pilot=(*problem.pilot, *pilot))
+                problem = replace(
+                    problem,
+                    horizon=horizon or problem.horizon,
+                    pilot=(*problem.pilot, *pilot),
+                    reward_range=reward_range or problem.reward_range,
+                )
                 definition = replace(self.definition, problem=problem)
+                if reward_range:  # all that was said rests on the limits
+                    *_, again = replace(self, definition=definition).replayed(anew=True)
+                    kept = replace(course, definition=definition, closed=again.closed, known=again.known)
+                    state = changed(again.state, spent=self.concluded.state.spent)
+                    return replace(kept, state=state, ended=None, early=False)
                 if pilot:
                     begun = self.begin(definition)
                     return replace(course, definition=definition, ended=None, state=begun.state, known=begun.known)
@@ -219,14 +230,14 @@ class Course(Defined):
             return self
         return replace(self, state=state, known=(*self.known[:-1], Known.of(self.definition, state)))
 
-    def replayed(self) -> Iterator[Self]:
-        """Yield the course before the first wave and after each that is over."""
+    def replayed(self, anew: bool = False) -> Iterator[Self]:
+        """Yield the course before the first wave and after each that is over; learn the last `anew`, if wanted."""
         course = self.begin(self.definition)
         yield course
         for done in self.closed:
             said = changed(course.state, spent=done.spent)  # every statement at the level it was made with
             course = replace(course, state=said, wave=Wave(done.plan, done.release))._learned(done.feedback)
-            yield replace(course, state=self.state) if done is self.closed[-1] else course
+            yield replace(course, state=self.state) if done is self.closed[-1] and not anew else course
 
     def _learned(self, feedback: Feedback) -> Self:
         """Close the open wave with its feedback."""

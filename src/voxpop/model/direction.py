@@ -58,8 +58,8 @@ class Direction(StrEnum):
             place = tuple(broken[0].tolist())
             beyond = limits(*self.bounds(*problem.limits))
             raise InputError(
-                f"{name(place)} is {told[place]:g}, and no {self.measure} of this study is {beyond} (reward_range); "
-                "correct it, or leave it out"
+                f"{name(place)} is {told[place]:g}, and no {self.measure} of this study is {beyond}; correct it, or "
+                "widen the study's reward_range"
             )
 
     def feedback(self, feedback: Feedback) -> Feedback:
