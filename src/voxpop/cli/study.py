@@ -186,7 +186,7 @@ def show_question(question: Question, study: Path | None) -> None:
 def _show_best(opened: Study) -> None:
     """Print what to do now, what to expect and to lose, what is certified, and why asking stopped, if it did."""
     best, over, course = opened.best, opened.ended is not None, opened.course
-    said = {line.name: escape(f"{line.value} ({line.note})") for line in summarise(course) if line.first}
+    said = {line.name: escape(f"{line.value} ({line.note})") for line in summarise(course)}
     facts = {
         "use" if course.unanswered else "best" if over else "best so far": escape(describe(best.decision)),
         "note": course.unanswered,
