@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WORDS, LINE = 2.3, 0.145  # inches of the overview: for its words, and for each line more than fits there
 FITTING = 6
-LONG, WIDER = 40, 1.8  # a fact of more letters has a wider column
+WIDEST = 1.8  # times as wide as others is the column of a fact that takes many words
 FIRST = ("decision", "stakes")  # on the overview, and on the first screen of the page
 
 
@@ -114,7 +114,7 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     names = [name for name in FIRST if DRAWINGS[name].fits(view)]
     height = max(DRAWINGS[name].height(view) for name in names)
     head, *others = (line for line in summarise(course, truth) if line.first)
-    shares = [WIDER if len(line.value) > LONG else 1.0 for line in others]
+    shares = [min(WIDEST, max(1.0, len(line.value) / 30, len(line.note) / 100)) for line in others]
     widths = [share / max(4, sum(shares)) for share in shares]
     columns = [
         replace(line, value=textwrap.fill(line.value, int(116 * wide)), note=textwrap.fill(line.note, int(148 * wide)))

@@ -94,6 +94,9 @@ def _draw_line(canvas: Canvas, view: View) -> str:
     ax.set_ylim(low, high + 0.1 * (high - low))  # with room for the name
     set_axis(ax, column)
     reward_axis(ax, view)
+    if not view.informed:  # there is nothing to see but where the study begins
+        ax.update_datalim([(column.places[end], 0.0) for end in order[[0, -1]]], updatey=False)
+        ax.set_yticks([])
     ax.margins(x=0.02)
     # The choice is named beside its line, on the side that has more room.
     right = ax.transAxes.inverted().transform(ax.transData.transform((place, 0.0)))[0] > 0.5
