@@ -75,6 +75,7 @@ class Bar:
     name: str
     known: Mapping[str, Any]  # a row of the table of decisions
     estimate_at: float
+    likely: tuple[float, float]
     likely_at: tuple[float, float]
     certified_at: tuple[float, float] | None  # None: nothing is certified
 
@@ -176,7 +177,7 @@ def _bars(view: View) -> tuple[Bar, ...]:
     estimate = course.estimates[shown]
     known = view.likely() or (view.estimate(), view.estimate())
     likely, certified = ([end[shown] for end in course.direction.bounds(*ends)] for ends in (known, view.bounds()))
-    left, right = window([estimate, *likely, *(end[:1] for end in certified)], 0.0)
+    left, right = window([estimate, *likely, *(end[:1] for end in certified)], share=1e-6)  # hardly any room
 
     def place(value: float) -> float:
         return round(100 * min(max((value - left) / (right - left), 0.0), 1.0), 1)
@@ -186,6 +187,7 @@ def _bars(view: View) -> tuple[Bar, ...]:
             view.layout.name(index),
             row,
             place(row["estimate"]),
+            (likely[0][at], likely[1][at]),
             (place(likely[0][at]), place(likely[1][at])),
             None if row["low"] is None else (place(row["low"]), place(row["high"])),
         )
