@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from voxpop.journal.journal import Course, Definition
+from voxpop.journal.question import confidence_of
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Forecast
+from voxpop.model.words import percent
 from voxpop.policies import make_policy
 from voxpop.policies.waves.policy import WavesState
 from voxpop.report.stakes import stakes_of
 from voxpop.report.summary import certified, describe, expectation, number, summarise
 from voxpop.report.tables import wave_table
-from voxpop.report.view import confidence
 from voxpop.simulation.runs import Run
 
 
@@ -102,9 +103,9 @@ def test_the_model_check_is_said_aloud(waves: Run) -> None:
 
 def test_the_confidence_of_dpbe_is_what_its_bounds_leave(paper: Run) -> None:
     problem = replace(paper.scenario.problem, beta=1e-4)
-    assert confidence(paper.policy, problem, 10) == "97.6 % confidence"  # 2 * 12 * 10 * 1e-4
-    tiny = replace(problem, beta=1e-9)
-    assert confidence(paper.policy, tiny, 10) == "wrong with probability below 2.4e-07"
+    assert confidence_of(paper.policy, problem, 10) == pytest.approx(1 - 2 * 12 * 10 * 1e-4)
+    assert percent(confidence_of(paper.policy, problem, 10) or 0.0) == "97.6 %"
+    assert percent(confidence_of(paper.policy, replace(problem, beta=1e-9), 10) or 0.0) == "99.99 %"  # never 100
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_report_outside_of_the_limits_is_refused_with_a_sentence(tmp_path: Pat
             verdict = it.answer(key, invitation, wrong)
             assert isinstance(verdict, Refusal)
             assert verdict.status == 422
-            said = f"the answer about arm 0 is 1.25, and no {measure} of this study is below -0.5 or above 1"
+            said = "the answer about arm 0 is 1.25, outside of the reward_range -0.5:1; correct it"
             assert str(verdict).startswith(said)
             assert it.answer(key, invitation, np.full((1, arms), 0.5)) is True
 

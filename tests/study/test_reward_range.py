@@ -141,7 +141,7 @@ def test_an_answer_outside_of_the_limits_is_refused_with_its_person() -> None:
     wrong = fine.copy()
     wrong[3, 1] = 1.2
     price = question.decisions[1]
-    beyond = "and no reward of this study is below 0 or above 1"
+    beyond = "outside of the reward_range 0:1; correct it, or give wider limits"
     refused(study, wrong, rf"the answer of row 3 about {price} is 1.2, {beyond}")
     table = question.table()
     table["reward"] = 0.5
@@ -157,7 +157,7 @@ def test_costs_are_refused_as_costs() -> None:
     assert question is not None
     wrong = np.full((20, len(question.decisions)), 0.5)
     wrong[0, 0] = -0.25
-    refused(study, wrong, "is -0.25, and no cost of this study is below 0 or above 1")
+    refused(study, wrong, "is -0.25, outside of the reward_range 0:1")
 
 
 def test_a_private_study_refuses_nothing_for_its_value() -> None:
@@ -171,9 +171,9 @@ def test_a_private_study_refuses_nothing_for_its_value() -> None:
 def test_earlier_answers_keep_the_limits_too() -> None:
     study = conducted(waves=0)
     record = {"person": "ann", "decision": {"price": 2.0}, "average": 1.5}
-    with pytest.raises(InputError, match=r"record 1's average, of 'ann', is 1.5, and no reward of this study is"):
+    with pytest.raises(InputError, match=r"record 1's average, of 'ann', is 1.5, outside of the reward_range 0:1"):
         study.attach([record])
-    with pytest.raises(InputError, match=r"the average about \{'price': 2.0\} is 1.5, and no reward"):
+    with pytest.raises(InputError, match=r"the average about \{'price': 2.0\} is 1.5, outside of the reward_range"):
         study.attach({"decisions": [{"price": 2.0}], "mean": [1.5], "count": 4})
 
 
@@ -218,9 +218,7 @@ def test_a_study_file_may_be_given_wider_limits(tmp_path: Path) -> None:
 
 
 def test_a_tolerance_that_the_limits_make_empty_is_refused() -> None:
-    with pytest.raises(
-        InputError, match="by more than 1, as rewards are never below 0 or above 1, so that a tolerance"
-    ):
+    with pytest.raises(InputError, match="nothing is better by more than 1, so that a tolerance of 1 asks for nothing"):
         Study.from_pilot(pilot(), 3000, 17, kernel="matern-5/2", tolerance=1.0)
     assert Study.from_pilot(pilot(), 3000, 17, kernel="matern-5/2", tolerance=0.5).ended is None
 
@@ -244,7 +242,7 @@ def test_the_command_finds_takes_and_refuses_limits(main: Main, tmp_path: Path) 
     before = (tmp_path / "study.toml").read_bytes()
     for wrong, said in {
         "1:0": "reward_range must be two rising numbers such as 0:1 or 0:, got '1:0'",
-        "0:0.5": "the answer 1 (u0, line 2) is outside of the reward range 0:0.5; correct it, or give other limits",
+        "0:0.5": "the answer of u0, line 2 is 1, outside of the reward_range 0:0.5; correct it, or give wider limits",
     }.items():
         done = main(*calibrating, "--reward-range", wrong)
         assert done.code == 2

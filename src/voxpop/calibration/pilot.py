@@ -13,7 +13,7 @@ import numpy as np
 from voxpop.errors import Array, InputError, require_array
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
 from voxpop.model.direction import Direction
-from voxpop.model.problem import Indices, reward_range_of
+from voxpop.model.problem import Indices, require_range, reward_range_of
 from voxpop.runtime.frames import PEOPLE, Columns, Table, number_of
 
 MOST_ACTIONS = 3000  # the most that are solved for together
@@ -138,17 +138,10 @@ class Pilot:
         yes_or_no = said_yes.max() <= ROUNDED and self.counts.max() <= MOST_COUNTED and self.averages.max() <= 1
         return "0:1" if yes_or_no else "0:"
 
-    def require_range(self, reward_range: str | None, place: Callable[[int], str] | None = None) -> None:
-        """Refuse limits that an answer breaks, if any are given; `place` says who gave a record, and where it is."""
-        low, high = reward_range_of(":" if reward_range is None else reward_range)
-        broken = np.flatnonzero((self.averages < low) | (self.averages > high))
-        if len(broken) and not self.protected:
-            record = int(broken[0])
-            where = f"record {record + 1}" if place is None else place(record)
-            raise InputError(
-                f"the answer {self.averages[record]:g} ({where}) is outside of the reward range {reward_range}; "
-                "correct it, or give other limits: --reward-range (reward_range)"
-            )
+    def require_range(self, reward_range: str | None, place: Callable[[int], str] = lambda record: f"{record}") -> None:
+        """Refuse limits that an answer breaks, if any are given; `place` says whose a record is and where it stands."""
+        if reward_range is not None and not self.protected:
+            require_range(self.averages, reward_range_of(reward_range), lambda at: f"the answer of {place(*at)}")
 
     @classmethod
     def of_matrix(

@@ -24,7 +24,6 @@ from voxpop.model.kernels import KERNELS, Kernel
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Feedback, Plan
-from voxpop.model.words import limits
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Budget, Entry, NoPrivacy, Privacy, Release
 from voxpop.privacy.ball import Ball
@@ -187,9 +186,8 @@ class Definition:
         tolerance, (low, high) = self.policy.settings().get("tolerance"), self.problem.limits
         if tolerance is not None and tolerance >= high - low:
             raise InputError(
-                f"no decision is better than another by more than {high - low:g}, as rewards are never "
-                f"{limits(*self.direction.bounds(low, high))}, so that a tolerance of {tolerance:g} asks for nothing; "
-                "give a smaller one"
+                f"within the reward_range nothing is better by more than {high - low:g}, so that a tolerance of "
+                f"{tolerance:g} asks for nothing; give a smaller one"
             )
 
     @property

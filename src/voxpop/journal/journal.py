@@ -288,17 +288,9 @@ class Course(Defined):
         sure = confidence_of(self.policy, self.problem, len(self.closed))
         proved = [*(float(ends[known.best]) for ends in course.bounds), known.certified]
         low, high, regret = (value if math.isfinite(value) and sure is not None else None for value in proved)
-        return Answer(
-            index=known.best,
-            decision=self.problem.decisions[known.best],
-            estimate=float(course.estimates[known.best]) if self.closed or self.problem.pilot else None,
-            low=low,
-            high=high,
-            regret=regret,
-            expected_loss=known.expected_loss,
-            certain=known.left == 1,
-            confidence=sure,
-        )
+        estimate = float(course.estimates[known.best]) if self.closed or self.problem.pilot else None
+        decision, certain = self.problem.decisions[known.best], known.left == 1
+        return Answer(known.best, decision, estimate, low, high, regret, known.expected_loss, certain, sure)
 
     @property
     def estimates(self) -> Array:

@@ -6,17 +6,13 @@ their own units, rewards or costs. A `Direction` is the one place that turns one
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from typing import TypeVar
 
-import numpy as np
-
-from voxpop.errors import Array, InputError, require_choice
+from voxpop.errors import Array, require_choice
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Feedback, changed
-from voxpop.model.words import limits
 
 Value = TypeVar("Value", float, Array)
 
@@ -50,17 +46,6 @@ class Direction(StrEnum):
     def bounds(self, low: Value, high: Value) -> tuple[Value, Value]:
         """Turn an interval; its ends change places if less is better."""
         return (low, high) if self is Direction.MAXIMIZE else (self.turn(high), self.turn(low))
-
-    def require_within(self, problem: Problem, told: Array, name: Callable[[tuple[int, ...]], str]) -> None:
-        """Refuse rewards or costs outside of a study's limits; `name` says what the one at a place is."""
-        broken = np.argwhere(problem.outside(self.turn(told)))
-        if len(broken):
-            place = tuple(broken[0].tolist())
-            beyond = limits(*self.bounds(*problem.limits))
-            raise InputError(
-                f"{name(place)} is {told[place]:g}, and no {self.measure} of this study is {beyond}; correct it, or "
-                "widen the study's reward_range"
-            )
 
     def feedback(self, feedback: Feedback) -> Feedback:
         """Turn an average answer. Its noise has no sign."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -100,6 +100,19 @@ def reward_range_of(text: str) -> Range:
     return limits
 
 
+def require_range(values: ArrayLike, limits: Range, name: Callable[[tuple[int, ...]], str]) -> None:
+    """Refuse values that break limits by more than rounding; `name` says what the one at a place is."""
+    array = np.asarray(values, dtype=float)
+    low, high = (limit + sign * 1e-9 * abs(limit) for limit, sign in zip(limits, (-1, 1), strict=True))
+    broken = np.argwhere((array < low) | (array > high))
+    if len(broken):
+        place = tuple(broken[0].tolist())
+        text = ":".join(f"{limit:g}" if math.isfinite(limit) else "" for limit in limits)
+        raise InputError(
+            f"{name(place)} is {array[place]:g}, outside of the reward_range {text}; correct it, or give wider limits"
+        )
+
+
 REWARD_RANGE = Option(
     "reward_range",
     ":",
@@ -186,15 +199,10 @@ class Problem:
         for group in self.pilot:
             group.check(self.decisions.points.shape[1])
             self.kernel.check(group.points)
-        reward_range_of(reward_range)
         put("reward_range", reward_range)
         exact = [group.mean for group in self.pilot if group.noise_std == 0 and group.covariance is None]
         for name, values in (("prior_mean", self.means), *(("the pilot's mean", mean) for mean in exact)):
-            if self.outside(values).any():
-                raise InputError(
-                    f"{name} goes from {values.min():g} to {values.max():g}, outside of the reward_range "
-                    f"{reward_range}; correct one of them"
-                )
+            require_range(values, self.limits, lambda _, name=name: name)  # type: ignore[misc]
         if not self.prior_variance.max() > 0:
             raise InputError("the kernel gives every action a variance of zero; choose another kernel")
 
@@ -232,11 +240,6 @@ class Problem:
     def within(self, values: ArrayLike) -> Array:
         """Return estimates or bounds as they are shown: those outside of the limits are at the limit."""
         return np.asarray(np.clip(values, *self.limits))
-
-    def outside(self, values: ArrayLike) -> NDArray[np.bool_]:
-        """Tell which values break the limits by more than rounding."""
-        low, high = (limit + sign * 1e-9 * abs(limit) for limit, sign in zip(self.limits, (-1, 1), strict=True))
-        return np.asarray((np.asarray(values) < low) | (np.asarray(values) > high))
 
     @cached_property
     def grid_step(self) -> float:

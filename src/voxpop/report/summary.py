@@ -111,20 +111,17 @@ def _certified(view: View) -> Iterator[Line]:
 
 def _lacking(view: View) -> str:
     """Say why nothing is certified, and what it would take."""
-    course, tolerance = view.course, view.course.policy.settings().get("tolerance")
+    course, enough = view.course, f"{np.ptp(view.course.estimates) / 10:.1g}"
     if not course.closed:
         return "that takes the answers of a wave" if course.ended is None else "nobody was asked"
     if course.warning:
         return "the answers do not fit the model: see the model check"
-    if course.policy.name != "waves":
-        return "the answers prove no more than was assumed before; more waves narrow the bounds"
-    if tolerance is not None:
-        return f"the answers do not prove a tolerance of {tolerance:g}; ask on, or tolerate more"
-    enough = f"{np.ptp(course.estimates) / 10:.1g}"
-    return (
-        f"the answers prove no more than was assumed before; tolerance = {enough} asks until nothing is better by more "
-        f"than that, and voxpop run --tolerance {enough} rehearses how many numbers it takes"
+    more = (
+        f"tolerance = {enough} asks until nothing is better by more than that, and voxpop run --tolerance {enough} "
+        "rehearses how many numbers it takes"
     )
+    more = more if "delta" in course.policy.settings() else "more waves narrow the bounds"
+    return f"the answers prove no more than was assumed before; {more}"
 
 
 def _cost(view: View) -> Iterator[Line]:

@@ -11,13 +11,13 @@ import numpy as np
 
 from voxpop.errors import Array
 from voxpop.journal.journal import Course
-from voxpop.journal.question import Answer, failure_chance
+from voxpop.journal.question import Answer
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Precomputed
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
-from voxpop.policies import Policy
+from voxpop.model.words import percent
 from voxpop.report.stakes import Stakes, stakes_of
 
 Ends = tuple[Array, Array]  # of an interval for every decision
@@ -173,12 +173,6 @@ def window(values: Sequence[Array], share: float = 0.12) -> tuple[float, float]:
     return low - room, high + room
 
 
-def confidence(policy: Policy, problem: Problem, waves: int) -> str:
-    """Say how sure everything is that is certified after this number of waves."""
-    chance = failure_chance(policy, problem, waves)
-    return f"{100 * (1 - chance):.4g} % confidence" if chance >= 5e-6 else f"wrong with probability below {chance:.2g}"
-
-
 @dataclass(frozen=True, eq=False)
 class View:
     """A study as its summary and pictures see it."""
@@ -209,7 +203,7 @@ class View:
     @cached_property
     def sure(self) -> str:
         """How sure the certified bounds are."""
-        return confidence(self.course.policy, self.course.problem, len(self.course.closed))
+        return f"{percent(self.answer.confidence or 0.0)} confidence"
 
     @property
     def informed(self) -> bool:

@@ -23,7 +23,7 @@ from voxpop.errors import Array, InputError, all_finite, require_array, require_
 from voxpop.journal.journal import Released
 from voxpop.journal.wave import Wave, entry_of, release_wave
 from voxpop.model.direction import Direction
-from voxpop.model.problem import Evidence, Problem
+from voxpop.model.problem import Evidence, Problem, Range, require_range
 from voxpop.model.strata import Sample, Strata
 from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale
 from voxpop.privacy import Ledger, Secure
@@ -134,7 +134,8 @@ def require_within(problem: Problem, plan: Plan, told: Answers | Feedback, direc
             return f"the average {about}"
         return f"the answer of {repr(told.names[place[0]]) if told.names else f'row {place[0]}'} {about}"
 
-    direction.require_within(problem, told.mean if isinstance(told, Feedback) else told.matrix, name)
+    values = told.mean if isinstance(told, Feedback) else told.matrix
+    require_range(values, direction.bounds(*problem.limits), name)
 
 
 def turned(told: Answers | Feedback, direction: Direction) -> Answers | Feedback:
@@ -245,17 +246,18 @@ def evidence_of(
     problem: Problem, told: object, strata: Strata | None = None, direction: Direction = Direction.MAXIMIZE
 ) -> tuple[Evidence, ...]:
     """Return earlier answers, with one group for all people who tried the same decisions for the same rounds."""
+    limits = direction.bounds(*problem.limits)
     if isinstance(told, Evidence):
         return (told,)
     if isinstance(told, Mapping):
         group, about = _earlier_average(problem, told, strata), told["decisions"]
-        direction.require_within(problem, group.mean, lambda place: f"the average about {about[place[0]]!r}")
+        require_range(group.mean, limits, lambda place: f"the average about {about[place[0]]!r}")
         return (group,)
     if isinstance(told, Sequence) and told and not isinstance(told, str):
         if all(isinstance(group, Evidence) for group in told):
             return tuple(told)
         if all(isinstance(record, Mapping) for record in told):
-            return _groups(problem, told, strata, direction)
+            return _groups(problem, told, strata, limits)
     raise InputError(f"earlier answers are {FORMS}; got {type(told).__name__}")
 
 
@@ -274,12 +276,12 @@ def _earlier_average(problem: Problem, told: Mapping[Any, Any], strata: Strata |
 
 
 def _groups(
-    problem: Problem, records: Sequence[Mapping[Any, Any]], strata: Strata | None, direction: Direction
+    problem: Problem, records: Sequence[Mapping[Any, Any]], strata: Strata | None, limits: Range
 ) -> tuple[Evidence, ...]:
     def earlier(record: Mapping[Any, Any], said: str) -> tuple[int, tuple[float, float]]:
         rounds = require_integer(f"{said}'s rounds", record.get("rounds", 1), least=1)
         average = require_number(f"{said}'s average", record["average"])
-        direction.require_within(problem, np.array(average), lambda _: f"{said}'s average, of {record['person']!r},")
+        require_range(average, limits, lambda _: f"{said}'s average, of {record['person']!r},")
         return _find(problem, record["decision"]), (average, float(rounds))
 
     people, belongs = _by_person(records, strata, earlier, frozenset({"rounds"}))

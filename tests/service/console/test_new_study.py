@@ -301,7 +301,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"horizon": "0"}, "Rounds must be"),
         ({"direction": "sideways"}, "sideways"),
         ({"model_reward_range": "1:0"}, "reward_range must be two rising numbers such as 0:1 or 0:, got &#39;1:0&#39;"),
-        ({"model_reward_range": "5:9"}, "prior_mean goes from 0 to 0, outside of the reward_range 5:9"),
+        ({"model_reward_range": "5:9"}, "prior_mean is 0, outside of the reward_range 5:9"),
         ({"model_reward_range": "0:1", "policy_tolerance": "1"}, "a tolerance of 1 asks for nothing"),
         ({"policy_most_people": "1,5"}, "Most people must be a whole number"),
         ({"policy_most_people": "1 5"}, "Most people must be a whole number"),

@@ -19,6 +19,7 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
 from voxpop.errors import Array
+from voxpop.model.problem import require_range
 from voxpop.privacy.release import SHUFFLER, Release
 from voxpop.service.keys import digest_of, hash_key
 from voxpop.service.refusals import Refusal
@@ -258,5 +259,5 @@ def _accepted(definition: Definition, release: Release, reports: Array) -> None:
     """Refuse reports that cannot be added up and, if nothing is promised to people, answers outside of the limits."""
     release.accept(reports)
     if not release.fills_gaps:
-        told = definition.direction.turn(reports)
-        definition.direction.require_within(definition.problem, told, lambda place: f"the answer about arm {place[1]}")
+        turn, limits = definition.direction, definition.problem.limits
+        require_range(turn.turn(reports), turn.bounds(*limits), lambda place: f"the answer about arm {place[1]}")
