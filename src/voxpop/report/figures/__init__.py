@@ -117,7 +117,7 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     shares = [min(WIDEST, max(1.0, len(line.value) / 30, len(line.note) / 100)) for line in others]
     widths = [share / max(4, sum(shares)) for share in shares]
     columns = [
-        replace(line, value=textwrap.fill(line.value, int(116 * wide)), note=textwrap.fill(line.note, int(148 * wide)))
+        replace(line, value=textwrap.fill(line.value, int(110 * wide)), note=textwrap.fill(line.note, int(148 * wide)))
         for line, wide in zip(others, widths, strict=True)
     ]
     lines = max((column.value.count("\n") + column.note.count("\n") + 2 for column in columns), default=0)
