@@ -185,5 +185,5 @@ def test_other_changes_after_the_study_began_are_refused(main: Main, tmp_path: P
     study_file(tmp_path / "tea.toml", STUDY.replace(old, new).replace("horizon = 500", "horizon = 900"))
     done = main("ask", "tea.toml")
     assert done.code == 2
-    assert "only its horizon may be; undo the other changes" in done.err
+    assert "only its horizon and reward_range may be; undo the other changes" in done.err
     assert Path("tea.json").read_bytes() == before

@@ -199,9 +199,9 @@ def test_every_pilot_is_calibrated_once_for_all_policies(
 ) -> None:
     pilots: list[Pilot] = []
 
-    def counted(pilot: Pilot, *others: Any) -> Calibration:
+    def counted(pilot: Pilot, *others: Any, **named: Any) -> Calibration:
         pilots.append(pilot)
-        return calibrate(pilot, *others)
+        return calibrate(pilot, *others, **named)
 
     monkeypatch.setattr("voxpop.simulation.scenarios.calibrate", counted)
     study = ("compare", "pricing", "--horizon", 100, "--runs", seeds, "--jobs", 1)

@@ -39,7 +39,7 @@ def test_a_study_of_costs_from_pilot_to_decision(main: Main) -> None:
                 writer.writerow([person, decision["price"], 8 + (decision["price"] - 4.2) ** 2 / 8])
     told = main("tell", "study.toml", "answers.csv")
     assert told.code == 0, told.err
-    assert "with a cost of" in told.out
+    assert "expect: 8 (cost; likely 7." in told.out
     again = main("undo", "study.toml")
     assert again.code == 0, again.err
     best = json.loads(main("tell", "study.toml", "answers.csv", "--json").out)

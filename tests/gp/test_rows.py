@@ -1,5 +1,7 @@
 """Rows of the pooled regression: their noise, and what is made of people who differ more than the model says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
@@ -8,7 +10,7 @@ from tests.helpers import evidence, random_problem
 from voxpop.errors import Array
 from voxpop.gp.belief import all_rows, own_noise, pilot_rows, rows_of, shown_in, total_noise
 from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import TRUST, Evidence, Problem
+from voxpop.model.problem import TRUST, Problem
 from voxpop.model.waves import Answered, Feedback, Plan, changed
 
 PLAN = Plan(1, np.array([0, 3, 7]), np.array([1, 2, 5]), 40)
@@ -93,7 +95,7 @@ def test_a_pilot_shows_where_people_vary() -> None:
     def variances(*ratios: float) -> Array:
         return np.array(ratios) * (0.5**2 + 0.1**2 / 5)
 
-    pilot = Evidence([[0.0], [1.0]], [5, 5], 40, [0.0, 0.0], variances=variances(4.0, 0.25))
+    pilot = replace(evidence([[0.0], [1.0]], [5, 5], 40, [0.0, 0.0]), variances=variances(4.0, 0.25))
     problem = Problem(np.linspace(0, 1, 11), SquaredExponential(0.1), 0.1, 0.5, norm_bound=1, horizon=9, pilot=[pilot])
     assert problem.spread is not None
     ends = np.sqrt((TRUST + np.array([4.0, 0.25]) * 39) / (TRUST + 39))

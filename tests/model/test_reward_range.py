@@ -23,9 +23,9 @@ def test_what_is_no_range_is_refused(text: str) -> None:
 
 def test_a_pilot_outside_of_its_range_is_refused() -> None:
     points = random_problem(0).decisions.points[[0, 1]]
-    with pytest.raises(InputError, match=r"the pilot's mean goes from -0.1 to 0.4, outside of the reward_range 0:1"):
+    with pytest.raises(InputError, match=r"the pilot's mean is -0.1, outside of the reward_range 0:1"):
         random_problem(0, reward_range="0:1", pilot=[evidence(points, [1, 1], 9, [0.4, -0.1])])
-    with pytest.raises(InputError, match=r"prior_mean goes from 0 to 0, outside of the reward_range 0\.5:1"):
+    with pytest.raises(InputError, match=r"prior_mean is 0, outside of the reward_range 0\.5:1"):
         random_problem(0, reward_range="0.5:1")
 
 

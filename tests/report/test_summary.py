@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from voxpop.journal.journal import Course, Definition
+from voxpop.journal.question import confidence_of
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Forecast
+from voxpop.model.words import percent
 from voxpop.policies import make_policy
 from voxpop.policies.waves.policy import WavesState
 from voxpop.report.stakes import stakes_of
 from voxpop.report.summary import certified, describe, expectation, number, summarise
 from voxpop.report.tables import wave_table
-from voxpop.report.view import confidence
 from voxpop.simulation.runs import Run
 
 
@@ -30,16 +31,21 @@ def warned(run: Run, text: str) -> Run:
 
 def test_both_figures_are_named(waves: Run) -> None:
     said = lines(waves)
-    assert said["Certified"].startswith(f"nothing is better by more than {number(waves.state.certificate)} | 90 % conf")
+    proved = f"no other price is better by more than {number(waves.state.certificate)}, with 90 % confidence"
+    assert said["Certified"].startswith(f"{proved} | a quarter of the answers was kept aside to check this;")
     assert waves.state.expected_loss is not None
     assert said["Expected loss"].startswith(f"{number(waves.state.expected_loss)} per round | what the model expects")
     answer = waves.course.answer
-    assert said["Expect"].startswith(f"{number(answer.low)} to {number(answer.high)} | profit per customer; 90 % conf")
+    assert answer.estimate is not None
+    assert answer.low is not None
+    assert answer.high is not None
+    assert said["Expect"].startswith(f"{number(answer.estimate)} | profit per customer; likely ")
+    assert f"; certified {number(answer.low)} to {number(answer.high)}; simulated truth " in said["Expect"]
 
 
 def test_what_comes_first_is_what_a_manager_asks(waves: Run) -> None:
     first = [line.name for line in summarise(waves.course) if line.first]
-    assert first == ["Do this", "Expect", "Certified", "Expected loss", "Asking cost", "Not asking would cost"]
+    assert first == ["Do this", "Expect", "Expected loss", "Certified", "Asking cost", "Not asking would cost"]
 
 
 def test_costs_are_measured_in_a_simulation_and_estimated_otherwise(waves: Run) -> None:
@@ -97,20 +103,21 @@ def test_the_model_check_is_said_aloud(waves: Run) -> None:
 
 def test_the_confidence_of_dpbe_is_what_its_bounds_leave(paper: Run) -> None:
     problem = replace(paper.scenario.problem, beta=1e-4)
-    assert confidence(paper.policy, problem, 10) == "97.6 % confidence"  # 2 * 12 * 10 * 1e-4
-    tiny = replace(problem, beta=1e-9)
-    assert confidence(paper.policy, tiny, 10) == "wrong with probability below 2.4e-07"
+    assert confidence_of(paper.policy, problem, 10) == pytest.approx(1 - 2 * 12 * 10 * 1e-4)
+    assert percent(confidence_of(paper.policy, problem, 10) or 0.0) == "97.6 %"
+    assert percent(confidence_of(paper.policy, replace(problem, beta=1e-9), 10) or 0.0) == "99.99 %"  # never 100
 
 
 @pytest.mark.parametrize(
     ("certificate", "certain", "said"),
     [
         (0.0213, False, "nothing is better by more than 0.0213"),
-        (float("inf"), False, "nothing yet"),
+        (float("inf"), False, "not certified yet"),
+        (None, False, "not certified yet"),
         (0.0, True, "nothing else can be best"),
     ],
 )
-def test_what_is_certified_is_said_plainly(certificate: float, certain: bool, said: str) -> None:
+def test_what_is_certified_is_said_plainly(certificate: float | None, certain: bool, said: str) -> None:
     assert certified(certificate, certain) == said
 
 

@@ -65,7 +65,7 @@ def test_an_infinite_certificate_is_null() -> None:
     unknown = replace(snapshot, state=changed(snapshot.state, certified=float("inf")))
     assert best_decision(unknown).certified is None
     json.dumps(msgspec.to_builtins(best_decision(unknown)), allow_nan=False)
-    assert "Certified: nothing yet." in sentences(status(unknown))
+    assert "Not certified yet." in sentences(status(unknown))
 
 
 def test_people_who_are_all_taken_for_honest_are_not_mentioned() -> None:
@@ -106,9 +106,11 @@ def test_the_confidence_of_dpbe_is_that_of_all_its_bounds(beta: float, confidenc
     problem = changed(snapshot.definition.problem, beta=beta)
     snapshot = replace(snapshot, definition=replace(snapshot.definition, problem=problem))
     assert best_decision(snapshot).confidence == (None if confidence is None else pytest.approx(confidence))
+    assert sentences(status(snapshot))[1] == "Not certified yet."  # what is assumed is no certificate
+    snapshot = replace(snapshot, state=changed(snapshot.state, certified=0.25))
     text = sentences(status(snapshot))[1]
-    assert ("with 99.88 % confidence" in text) == (confidence is not None)
-    assert ("nothing yet" in text) == (confidence is None)
+    assert ("by more than 0.25, with 99.88 % confidence" in text) == (confidence is not None)
+    assert ("Not certified yet" in text) == (confidence is None)
 
 
 def test_the_model_check_s_warning_is_passed_on() -> None:

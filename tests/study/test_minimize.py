@@ -46,14 +46,14 @@ def pair(path: Path | None = None) -> tuple[Study, Study]:
 def assert_mirrored(more: Study, less: Study) -> None:
     a, b = more.best, less.best
     assert (b.index, b.regret, b.expected_loss, b.certain) == (a.index, a.regret, a.expected_loss, a.certain)
-    assert (b.low, b.high) == (-a.high, -a.low)
-    assert b.low > 0
+    assert (b.estimate, b.low, b.high) == tuple(it and -it for it in (a.estimate, a.high, a.low))
+    assert b.estimate is None or b.estimate > 0
     for name in ("active", "lower", "upper", "centre"):
         np.testing.assert_array_equal(getattr(less.state, name), getattr(more.state, name))
     first, second = more.decisions, less.decisions
     np.testing.assert_array_equal(second["estimate"], -first["estimate"])
-    np.testing.assert_array_equal(second["low"], -first["high"])
-    np.testing.assert_array_equal(second["high"], -first["low"])
+    np.testing.assert_array_equal(second["low"].astype(float), -first["high"].astype(float))
+    np.testing.assert_array_equal(second["high"].astype(float), -first["low"].astype(float))
     np.testing.assert_array_equal(second["open"], first["open"])
     if more.closed:
         np.testing.assert_array_equal(less.answers["average"], -more.answers["average"])
@@ -91,6 +91,8 @@ def test_every_form_of_answers_is_turned_once() -> None:
         found.append(less.best)
     assert (found[1], found[3]) == (found[0], found[2])  # an average alone does not say how much people differ
     assert found[0].index == found[2].index
+    assert found[0].low is not None
+    assert found[0].high is not None
     assert 4 < found[0].low < found[0].high < 6
 
 
@@ -133,7 +135,8 @@ def test_a_pilot_of_costs_begins_a_study_that_minimises() -> None:
 def assert_mirrored_levels(more: Study, less: Study) -> None:
     np.testing.assert_array_equal(less.problem.pilot[0].mean, more.problem.pilot[0].mean)
     assert less.problem.prior_mean == more.problem.prior_mean
-    assert (less.best.low, less.best.high) == (-more.best.high, -more.best.low)
+    assert more.best.estimate is not None
+    assert (less.best.estimate, less.best.low, less.best.high) == (-more.best.estimate, None, None)
     question, same = ask(more), ask(less)
     assert question.decisions == same.decisions
 
@@ -141,9 +144,12 @@ def assert_mirrored_levels(more: Study, less: Study) -> None:
 def test_reports_speak_of_costs() -> None:
     less = pair()[1]
     less.tell(1, -rewards(ask(less)))
-    lines = {line.name: line.value for line in summarise(less.course)}
-    low, high = less.best.low, less.best.high
-    assert lines["Expect"] == f"{low:.3g} to {high:.3g}"
+    lines = {line.name: line for line in summarise(less.course)}
+    assert less.best.estimate is not None
+    assert lines["Expect"].value == f"{less.best.estimate:.3g}"
+    ends = [float(word) for word in lines["Expect"].note.split("; ")[1].removeprefix("likely ").split(" to ")]
+    assert 4 < ends[0] < less.best.estimate < ends[1] < 6
+    assert f"certified {less.best.low:.3g} to {less.best.high:.3g}" in lines["Expect"].note
     page = render(less.course)
     assert "before any answer</td><td>5</td>" in page.replace("\n", "").replace("> <", "><")
     written = less.plot("decision").axes[0].yaxis.get_major_formatter()

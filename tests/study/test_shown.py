@@ -39,7 +39,7 @@ def test_a_notebook_shows_what_to_do_how_sure_that_is_and_the_waves() -> None:
     shown = study._repr_html_()
     assert shown.count("<table>") == 2
     assert "<td>price = 2</td>" in shown
-    assert "nothing is better by more than" in shown
+    assert "no other price is better by more than" in shown
     assert "tea &lt;b&gt;" in shown
     assert "<b>" not in shown
     assert pair()[0]._repr_html_().count("<table>") == 1  # no wave yet
@@ -52,8 +52,9 @@ def test_questions_and_answers_can_be_read() -> None:
     assert str(question).endswith(f", then ask {question.people:,} people")
     assert question._repr_html_().count("<tr>") == len(question.decisions) + 1
     assert str(study.best) == (
-        f"price = 2: between {study.best.low:.3g} and {study.best.high:.3g}; nothing is better by more than "
-        f"{study.best.regret:.3g}; expected loss {study.best.expected_loss:.3g} per round"
+        f"price = 2: expect {study.best.estimate:.3g}, certified {study.best.low:.3g} to {study.best.high:.3g}; "
+        f"expected loss {study.best.expected_loss:.3g} per round; nothing is better by more than "
+        f"{study.best.regret:.3g}, with 95 % confidence"
     )
     assert "price = 2" in study.best._repr_html_()
 

@@ -160,6 +160,8 @@ def test_a_finished_study_has_an_answer_and_no_question() -> None:
     assert study.state.rounds == 300 or study.best.certain
     best = study.best
     assert best.decision == study.problem.decisions[best.index]
+    assert best.low is not None
+    assert best.high is not None
     assert best.low <= best.high
     assert best.regret is not None
     assert best.regret >= 0

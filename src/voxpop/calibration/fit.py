@@ -22,7 +22,7 @@ from voxpop.errors import InputError, require_choice, require_number
 from voxpop.model.decisions import Decisions, Space
 from voxpop.model.direction import Direction
 from voxpop.model.kernels import Kernel
-from voxpop.model.problem import Evidence, Problem
+from voxpop.model.problem import Evidence, Problem, reward_range_of
 from voxpop.model.words import number
 from voxpop.privacy.sources import Secure, Source
 from voxpop.runtime.html import html_table
@@ -46,6 +46,12 @@ class Estimate:
     def range(self) -> str:
         """The interval as text."""
         return f"{self.low:.3g} to {self.high:.3g}" if self.determined else "not determined"
+
+    def within(self, reward_range: str) -> Estimate:
+        """Return the estimate with what is outside of the limits at the limit."""
+        least, most = reward_range_of(reward_range)
+        value, low, high = (min(max(number, least), most) for number in (self.value, self.low, self.high))
+        return Estimate(value, low, high, self.determined)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,6 +84,8 @@ class Calibration:
     protection: Protection | None = None
     space: Space | None = None  # the parameters, if the pilot or its owner named them
     direction: Direction = Direction.MAXIMIZE  # whether rewards and prior mean are rewards or costs
+    reward_range: str = ":"  # the limits of rewards or costs
+    range_found: bool = False  # by the answers, as nobody gave any
 
     @property
     def ridge(self) -> float:
@@ -167,6 +175,7 @@ class Calibration:
             beta=beta,
             ridge=self.ridge,
             pilot=self.evidence,
+            reward_range=self.reward_range,
         )
 
 
@@ -180,6 +189,7 @@ def calibrate(
     released: Sequence[Group] | None = None,
     direction: str = Direction.MAXIMIZE,
     watch: Callable[[], None] = lambda: None,
+    reward_range: str | None = None,
 ) -> Calibration:
     """Estimate the model's constants by marginal likelihood.
 
@@ -197,12 +207,17 @@ def calibrate(
     unless a source is given. Each call draws new noise, and what all calls reveal adds up; to calibrate again at no
     further cost, hand over the `groups` of the first calibration as `released`. For each kernel, `watch` is called
     `likelihood.SEARCHES` times.
+
+    `reward_range` has the limits that no reward is outside of, such as "0:1" or "0:". Unless given, answers of yes and
+    no (0 and 1) mean "0:1" and answers that are never negative mean "0:"; ":" switches that off.
     """
-    names = require_settings(kernel, margin)
+    names = require_settings(kernel, margin, reward_range)
     if not isinstance(pilot, Pilot):
         pilot = Pilot.from_table(pilot, space=space, direction=direction, protected=protection is not None)
     elif Direction.of(direction) is Direction.MINIMIZE:
         pilot = replace(pilot, direction=Direction.MINIMIZE)
+    pilot.require_range(reward_range)
+    limits = pilot.found_range if reward_range is None else reward_range
     space = space or pilot.space
     points = pilot.decisions.points
     axes = _axes(space, points.shape[1])
@@ -214,12 +229,22 @@ def calibrate(
         fits = [Fit.search(name, points, axes, groups, watch) for name in names]
         densities = [fit.log_density for fit in fits]
         close = [fit for fit, density in zip(fits, densities, strict=True) if density >= max(densities) - CLOSE]
-        return replace(_calibration(close[-1], pilot, margin, protection), space=space, direction=pilot.direction)
+        found = _calibration(close[-1], pilot, margin, protection)
+    return replace(
+        found,
+        prior_mean=found.prior_mean.within(limits),
+        rewards=tuple(reward.within(limits) for reward in found.rewards),
+        space=space,
+        direction=pilot.direction,
+        reward_range=limits,
+        range_found=reward_range is None and limits != ":",
+    )
 
 
-def require_settings(kernel: str, margin: float) -> tuple[str, ...]:
+def require_settings(kernel: str, margin: float, reward_range: str | None = None) -> tuple[str, ...]:
     """Return the names of the kernels to choose from, or refuse settings with which nothing can be calibrated."""
     require_number("margin", margin, least=1)
+    reward_range_of(":" if reward_range is None else reward_range)
     return AUTOMATIC if kernel == "auto" else (require_choice("kernel", kernel, [*KERNELS, "auto"]),)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -13,11 +13,13 @@ import numpy as np
 from voxpop.errors import Array, InputError, require_array
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
 from voxpop.model.direction import Direction
-from voxpop.model.problem import Indices
+from voxpop.model.problem import Indices, require_range, reward_range_of
 from voxpop.runtime.frames import PEOPLE, Columns, Table, number_of
 
 MOST_ACTIONS = 3000  # the most that are solved for together
 TOGETHER = 5  # answers behind an average that is kept, at least
+ROUNDED = 5e-4  # averages may be rounded to three digits, and
+MOST_COUNTED = 100  # rounds behind one still show whether a yes or no was counted
 CELLS = 100  # averages that are kept, at most, if people tried different actions
 
 
@@ -131,6 +133,23 @@ class Pilot:
     def person_count(self) -> int:
         """The number of people who took part."""
         return len(np.unique(self.people))
+
+    @property
+    def found_range(self) -> str:
+        """The limits that the answers show: "0:1" of yes and no, "0:" of what is never negative, otherwise ":".
+
+        An average of so many rounds of yes and no is a whole number divided by them.
+        """
+        if self.protected or self.averages.min() < 0:
+            return ":"
+        said_yes = np.abs(self.averages * self.counts - np.rint(self.averages * self.counts)) / self.counts
+        yes_or_no = said_yes.max() <= ROUNDED and self.counts.max() <= MOST_COUNTED and self.averages.max() <= 1
+        return "0:1" if yes_or_no else "0:"
+
+    def require_range(self, reward_range: str | None, place: Callable[[int], str] = lambda record: f"{record}") -> None:
+        """Refuse limits that an answer breaks, if any are given; `place` says whose a record is and where it stands."""
+        if reward_range is not None and not self.protected:
+            require_range(self.averages, reward_range_of(reward_range), lambda at: f"the answer of {place(*at)}")
 
     @classmethod
     def of_matrix(

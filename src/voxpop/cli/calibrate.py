@@ -20,6 +20,7 @@ from voxpop.io.pilots import ReleasedPilot, calibrate_file
 from voxpop.io.studyfile import write_study
 from voxpop.io.tables import PilotTable, Ranges, limits_of
 from voxpop.model.direction import Direction
+from voxpop.model.problem import REWARD_RANGE
 from voxpop.policies import DEFAULT
 from voxpop.report.summary import constant_rows, pilot_sentences
 
@@ -43,6 +44,10 @@ def calibrate(
     minimize: Annotated[
         bool, typer.Option("--minimize", help="People answer with costs (the column cost), and the least is best.")
     ] = False,
+    reward_range: Annotated[
+        str | None,
+        typer.Option(metavar="LOW:HIGH", help=f"{REWARD_RANGE.help} What the pilot's answers show, unless given."),
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Protect the pilot's people: everything is computed from private sums.")
     ] = None,
@@ -60,7 +65,7 @@ def calibrate(
     """
     require_integer("horizon", horizon, least=1)
     require_integer("points", points, least=2)
-    kernels = require_settings(kernel, margin)
+    kernels = require_settings(kernel, margin, reward_range)
     kept = ReleasedPilot(pilot)
     if kept.owns(out):
         raise InputError(f"{out} belongs to the pilot; choose another --out")
@@ -72,7 +77,7 @@ def calibrate(
     ranges = Ranges(limits_of("low", low or ()), limits_of("high", high or ()), tuple(log or ()), tuple(integer or ()))
     with progress(SEARCHES * len(kernels), "searches") as (bar, task):
         found, table, fresh = calibrate_file(
-            pilot, towards, kernel, margin, protection, roles, ranges, watch=lambda: bar.advance(task)
+            pilot, towards, kernel, margin, protection, roles, ranges, lambda: bar.advance(task), reward_range
         )
     write_atomically(out, write_study(found, table.space, horizon, points, out.stem, {"name": DEFAULT}))
     _show(found, table)

@@ -25,9 +25,8 @@ from voxpop.journal.journal import Course
 from voxpop.journal.question import Question
 from voxpop.journal.tables import TABLES, Row, best_rows, headline, wave_rows
 from voxpop.model.waves import changed
-from voxpop.report.summary import certified, describe, expectation, number
+from voxpop.report.summary import describe, expectation, number, summarise
 from voxpop.report.tables import WRITERS, exported, summary
-from voxpop.report.view import confidence
 from voxpop.service.study.definition import NAME
 from voxpop.study.answers import dearer
 from voxpop.study.study import Study
@@ -191,17 +190,13 @@ def show_question(question: Question, study: Path | None) -> None:
 
 
 def _show_best(opened: Study) -> None:
-    """Print what to do now, the two figures that say how sure that is, and why asking stopped, if it did."""
-    best, over, unanswered = opened.best, opened.ended is not None, opened.course.unanswered
-    sure = confidence(opened.policy, opened.problem, len(opened.log))
-    decision = f"[bold]{escape(describe(best.decision))}[/bold]"
-    if opened.log or opened.problem.pilot:
-        decision += f", with a {opened.reward} of {number(best.low)} to {number(best.high)}"
+    """Print what to do now, what to expect and to lose, what is certified, and why asking stopped, if it did."""
+    best, over, course = opened.best, opened.ended is not None, opened.course
+    said = {line.name: escape(f"{line.value} ({line.note})") for line in summarise(course)}
     facts = {
-        "use" if unanswered else "best" if over else "best so far": decision,
-        "note": unanswered,
-        "certified": f"{certified(best.regret, best.certain)} ({sure})",
-        "expected loss": "" if best.expected_loss is None else f"{number(best.expected_loss)} per round",
+        "use" if course.unanswered else "best" if over else "best so far": escape(describe(best.decision)),
+        "note": course.unanswered,
+        **{name.lower(): said.get(name, "") for name in ("Expect", "Expected loss", "Certified")},
         "model check": escape(opened.warning),
         "nothing is left to ask": opened.ended or "",
     }

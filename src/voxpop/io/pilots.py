@@ -142,18 +142,22 @@ def calibrate_file(
     roles: Roles | None = None,
     ranges: Ranges | None = None,
     watch: Callable[[], None] = lambda: None,
+    reward_range: str | None = None,
 ) -> tuple[Calibration, PilotTable, bool]:
     """Calibrate from a CSV file; what is released of it with a protection is kept beside it, and used again.
 
     Also return how the file was read, and whether anything was released just now.
     """
-    require_settings(kernel, margin)  # before anything is released
+    require_settings(kernel, margin, reward_range)  # before anything is released
     kept = ReleasedPilot(path)
     if protection is None:
         kept.require_none()
     table = read_pilot_table(path, protection is not None, roles, ranges, towards)
+    table.pilot.require_range(reward_range, table.place)
     released, fresh = (None, False) if protection is None else kept.groups(table.pilot, protection, Secure())
-    found = calibrate(table.pilot, table.space, kernel, margin, protection, released=released, watch=watch)
+    found = calibrate(
+        table.pilot, table.space, kernel, margin, protection, None, released, watch=watch, reward_range=reward_range
+    )
     return found, table, fresh
 
 
@@ -163,8 +167,10 @@ def calibration_of(
     kernel: str = "auto",
     margin: float = 1.5,
     protection: Protection | None = None,
+    reward_range: str | None = None,
 ) -> Calibration:
     """Calibrate from the path of a CSV file, as `voxpop calibrate` does, or from what `calibrate` takes."""
     if isinstance(pilot, str | PathLike):
-        return calibrate_file(Path(pilot), Direction.of(direction), kernel, margin, protection)[0]
-    return calibrate(pilot, None, kernel, margin, protection, direction=direction)
+        towards = Direction.of(direction)
+        return calibrate_file(Path(pilot), towards, kernel, margin, protection, reward_range=reward_range)[0]
+    return calibrate(pilot, None, kernel, margin, protection, direction=direction, reward_range=reward_range)

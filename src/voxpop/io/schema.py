@@ -182,6 +182,14 @@ class Definition:
     charged: tuple[Entry, ...] = ()  # for releases that were taken back before the journal began: of upgraded files
     calibration: Calibration | None = None  # where the problem's constants come from, if that is known; never stored
 
+    def __post_init__(self) -> None:
+        tolerance, (low, high) = self.policy.settings().get("tolerance"), self.problem.limits
+        if tolerance is not None and tolerance >= high - low:
+            raise InputError(
+                f"within the reward_range nothing is better by more than {high - low:g}, so that a tolerance of "
+                f"{tolerance:g} asks for nothing; give a smaller one"
+            )
+
     @property
     def budget(self) -> Budget | None:
         """What a person may be exposed to in the whole study; None if nothing is promised."""

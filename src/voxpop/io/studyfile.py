@@ -32,7 +32,7 @@ SECTIONS = {
     "parameters": "a table for each, with its type (float, integer or choice) and its range or options",
     "decisions": "sobol, and perhaps seed: so many points instead of the grid of the parameters' points",
     "kernel": "its type, and what that takes",
-    "model": "noise_std, bias_std and norm_bound; perhaps prior_mean, beta and ridge",
+    "model": "noise_std, bias_std and norm_bound; perhaps prior_mean, beta, ridge and reward_range",
     "policy": "its name, and what it can be told",
     "strata": "the share of each part of the population, if people come unevenly",
     "privacy": "the trust model, and what people are promised",
@@ -121,7 +121,7 @@ def rehearsal_rewards(path: Path, problem: Problem, data: Mapping[str, Any]) -> 
     gram.flat[:: len(points) + 1] *= 1 + 1e-6
     centre = float(np.mean(problem.means))
     weights = cho_solve(cho_factor(gram), rewards - centre)
-    return np.asarray(centre + problem.kernel(problem.decisions.points, points) @ weights)
+    return problem.within(centre + problem.kernel(problem.decisions.points, points) @ weights)
 
 
 def space_of(data: Mapping[str, Any]) -> Space:
@@ -243,6 +243,10 @@ def write_study(
         model[key] = toml.float_(repr(float(f"{estimate.value:.6g}")))
         model[key].comment(f"{estimate.range}{note}")
     model["ridge"] = float(f"{calibration.ridge:.6g}")
+    if calibration.reward_range != ":":
+        model["reward_range"] = calibration.reward_range
+        if calibration.range_found:
+            model["reward_range"].comment("as the pilot's answers show; write : if there are no limits")
     document["model"] = model
     document["policy"] = _policy_table(policy)
     labels = calibration.pilot.labels or ()

@@ -129,6 +129,10 @@ class PilotTable:
     lines: tuple[int, ...]  # of the pilot's records
     whole: tuple[str, ...]  # parameters that may be meant as whole numbers only
 
+    def place(self, record: int) -> str:
+        """Say whose answer a record is, and where it stands."""
+        return f"{self.people[int(self.pilot.people[record])]}, line {self.lines[record]}"
+
 
 def read_pilot_table(
     path: Path,

@@ -8,6 +8,7 @@ alone, so a step that could not be saved is undone by keeping the old course. No
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
 from voxpop.io.schema import Definition as Definition
 from voxpop.io.schema import decode, decode_release, encode
-from voxpop.journal.question import Answer, Question
+from voxpop.journal.question import Answer, Question, confidence_of
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Problem
@@ -56,10 +57,11 @@ class TakenBack:
 
 @dataclass(frozen=True, eq=False)
 class Amended:
-    """The number of rounds was changed, or earlier answers were attached before the first wave."""
+    """The number of rounds or the limits of rewards were changed, or answers were attached before the first wave."""
 
     horizon: int | None = None
     pilot: tuple[Evidence, ...] = ()
+    reward_range: str | None = None  # of what is maximised
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,11 @@ class Known:
     @classmethod
     def of(cls, definition: Definition, state: State) -> Known:
         """Say what is known in this state."""
-        best = definition.policy.best(definition.problem, state)
-        certified = state.certificate if best == state.best else state.most_lost(best)
-        return cls(best, certified, state.expected_loss, len(state.active))
+        problem = definition.problem
+        best = definition.policy.best(problem, state)
+        loss, at_most = state.expected_loss, problem.limits[1] - float(problem.within(state.centre[best]))
+        loss = None if loss is None else min(loss, at_most)
+        return cls(best, state.proved(problem, best), loss, len(state.active))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +197,20 @@ class Course(Defined):
                 kept = replace(kept, ended=None, early=False, events=course.events)
                 spent = self.concluded.state.otherwise().spent  # what was said stays said
                 return replace(kept, state=changed(kept.state, spent=spent))
-            case Amended(horizon, pilot):
+            case Amended(horizon, pilot, reward_range):
                 problem = self.problem
-                problem = replace(problem, horizon=horizon or problem.horizon, pilot=(*problem.pilot, *pilot))
+                problem = replace(
+                    problem,
+                    horizon=horizon or problem.horizon,
+                    pilot=(*problem.pilot, *pilot),
+                    reward_range=reward_range or problem.reward_range,
+                )
                 definition = replace(self.definition, problem=problem)
+                if reward_range:  # all that was said rests on the limits
+                    *_, again = replace(self, definition=definition).replayed(anew=True)
+                    kept = replace(course, definition=definition, closed=again.closed, known=again.known)
+                    state = changed(again.state, spent=self.concluded.state.spent)
+                    return replace(kept, state=state, ended=None, early=False)
                 if pilot:
                     begun = self.begin(definition)
                     return replace(course, definition=definition, ended=None, state=begun.state, known=begun.known)
@@ -219,14 +233,14 @@ class Course(Defined):
             return self
         return replace(self, state=state, known=(*self.known[:-1], Known.of(self.definition, state)))
 
-    def replayed(self) -> Iterator[Self]:
-        """Yield the course before the first wave and after each that is over."""
+    def replayed(self, anew: bool = False) -> Iterator[Self]:
+        """Yield the course before the first wave and after each that is over; learn the last `anew`, if wanted."""
         course = self.begin(self.definition)
         yield course
         for done in self.closed:
             said = changed(course.state, spent=done.spent)  # every statement at the level it was made with
             course = replace(course, state=said, wave=Wave(done.plan, done.release))._learned(done.feedback)
-            yield replace(course, state=self.state) if done is self.closed[-1] else course
+            yield replace(course, state=self.state) if done is self.closed[-1] and not anew else course
 
     def _learned(self, feedback: Feedback) -> Self:
         """Close the open wave with its feedback."""
@@ -272,17 +286,24 @@ class Course(Defined):
     @property
     def answer(self) -> Answer:
         """What to do now, and how sure that is."""
-        return Answer.of(self.problem, self.policy, self.concluded.state, self.direction)
+        course = self.concluded
+        known = Known.of(self.definition, course.state)
+        sure = confidence_of(self.policy, self.problem, len(self.closed))
+        proved = [*(float(ends[known.best]) for ends in course.bounds), known.certified]
+        low, high, regret = (value if math.isfinite(value) and sure is not None else None for value in proved)
+        estimate = float(course.estimates[known.best]) if self.closed or self.problem.pilot else None
+        decision, certain = self.problem.decisions[known.best], known.left == 1
+        return Answer(known.best, decision, estimate, low, high, regret, known.expected_loss, certain, sure)
 
     @property
     def estimates(self) -> Array:
-        """The estimated reward or cost of every decision."""
-        return self.direction.turn(self.state.centre)
+        """The estimated reward or cost of every decision, at the limit if it is beyond what rewards keep within."""
+        return self.direction.turn(self.problem.within(self.state.centre))
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """Between which values the reward or cost of every decision is certified to lie."""
-        return self.direction.bounds(self.state.lower, self.state.upper)
+        """Between which values the reward or cost of every decision is certified to lie; nan: nothing is certified."""
+        return self.direction.bounds(*self.state.proved_bounds(self.problem))
 
     @property
     def people(self) -> int:

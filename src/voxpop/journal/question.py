@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from voxpop.io.frames import data_frame
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
-from voxpop.model.state import State
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Forecast, Plan
 from voxpop.model.words import certified, describe, number
@@ -131,48 +129,52 @@ def label_of(decision: Any) -> Any:
     return values[0] if len(values) == 1 else describe(decision)
 
 
+def failure_chance(policy: Policy, problem: Problem, waves: int) -> float:
+    """Bound the probability that anything certified is wrong: delta, or beta for every bound of every wave."""
+    printed = 2 * problem.size * max(1, waves) * problem.beta
+    return float(min(1.0, policy.settings().get("delta", printed)))
+
+
+def confidence_of(policy: Policy, problem: Problem, waves: int) -> float | None:
+    """Return with which probability all holds that is certified after this number of waves; None: with none."""
+    chance = failure_chance(policy, problem, waves)
+    return 1 - chance if chance < 1 else None
+
+
 @dataclass(frozen=True)
 class Answer:
-    """What to do now, and how sure that is. If the study minimises, low and high are costs.
+    """What to do now, and how sure that is. If the study minimises, estimate, low and high are costs.
 
-    >>> print(Answer(3, {"price": 4.7}, 1.21, 1.38, 0.05, 0.002, certain=False))
-    price = 4.7: between 1.21 and 1.38; nothing is better by more than 0.05; expected loss 0.002 per round
+    >>> print(Answer(3, {"price": 4.7}, 1.3, None, None, 0.05, 0.002, certain=False))
+    price = 4.7: expect 1.3; expected loss 0.002 per round; nothing is better by more than 0.05
+    >>> print(Answer(3, {"price": 4.7}, 1.3, None, None, None, 0.002, certain=False))
+    price = 4.7: expect 1.3; expected loss 0.002 per round; not certified yet
     """
 
     index: int
     decision: Any
-    low: float  # the reward of the decision is between low and high
-    high: float
+    estimate: float | None  # what to expect of the decision; None before anybody has answered, in a pilot or since
+    low: float | None  # certified: its reward is between low and high; None: nothing is certified
+    high: float | None
     regret: float | None  # certified: no decision is better by more than this; None: nothing is certified
     expected_loss: float | None  # what the model expects this decision to lose per round, if the policy knows
     certain: bool  # nothing else can be best
-
-    @classmethod
-    def of(cls, problem: Problem, policy: Policy, state: State, direction: Direction = Direction.MAXIMIZE) -> Answer:
-        """Return the best decision in a state."""
-        index = policy.best(problem, state)
-        low, high = direction.bounds(float(state.lower[index]), float(state.upper[index]))
-        regret = state.certificate if math.isfinite(state.certificate) else None
-        certain = len(state.active) == 1
-        return cls(index, problem.decisions[index], low, high, regret, state.expected_loss, certain)
+    confidence: float | None = None  # with which all that is certified holds; None: with none
 
     @property
     def facts(self) -> dict[str, str]:
-        """What is known about the decision, in words."""
-        loss = {} if self.expected_loss is None else {"expected loss": f"{number(self.expected_loss)} per round"}
-        return {
-            "between": f"{number(self.low)} and {number(self.high)}",
-            "certified": certified(self.regret, self.certain),
-            **loss,
-        }
+        """What is known about the decision, in words: what to expect, what it may lose, and what is certified."""
+        facts = {} if self.estimate is None else {"expect": number(self.estimate)}
+        if self.estimate is not None and self.low is not None and self.high is not None:
+            facts["expect"] += f", certified {number(self.low)} to {number(self.high)}"
+        if self.estimate is not None and self.expected_loss is not None:
+            facts["expected loss"] = f"{number(self.expected_loss)} per round"
+        return {**facts, "certified": certified(self.regret, self.certain, self.confidence)}
 
     def __str__(self) -> str:
         """Say what to do and how sure that is."""
-        facts = self.facts
-        said = [f"between {facts['between']}", facts["certified"]]
-        if "expected loss" in facts:
-            said.append(f"expected loss {facts['expected loss']}")
-        return f"{describe(self.decision)}: {'; '.join(said)}"
+        *facts, proved = self.facts.items()
+        return f"{describe(self.decision)}: {'; '.join([*(f'{name} {fact}' for name, fact in facts), proved[1]])}"
 
     def _repr_html_(self) -> str:
         """Show a notebook what to do and how sure that is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from voxpop.errors import Array, InputError, require_array, require_integer, require_number
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Kernel, Precomputed
+from voxpop.model.options import Option
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +127,26 @@ def reward_range_of(text: str) -> Range:
     return limits
 
 
+def require_range(values: ArrayLike, limits: Range, name: Callable[[tuple[int, ...]], str]) -> None:
+    """Refuse values that break limits by more than rounding; `name` says what the one at a place is."""
+    array = np.asarray(values, dtype=float)
+    low, high = (limit + sign * 1e-9 * abs(limit) for limit, sign in zip(limits, (-1, 1), strict=True))
+    broken = np.argwhere((array < low) | (array > high))
+    if len(broken):
+        place = tuple(broken[0].tolist())
+        text = ":".join(f"{limit:g}" if math.isfinite(limit) else "" for limit in limits)
+        raise InputError(
+            f"{name(place)} is {array[place]:g}, outside of the reward_range {text}; correct it, or give wider limits"
+        )
+
+
+REWARD_RANGE = Option(
+    "reward_range",
+    ":",
+    str,
+    label="Limits of the reward",
+    help="What no reward is outside of: 0:1 for yes and no, 0: if none is negative, : without limits.",
+)
 GRID_BITS = 40  # answers are added up on a grid of 2^-40 of the problem's scale
 GRAM_LIMIT = 2048  # up to this many actions the whole kernel matrix is kept (32 MiB)
 
@@ -205,14 +226,10 @@ class Problem:
         for group in self.pilot:
             group.check(self.decisions.points.shape[1])
             self.kernel.check(group.points)
-        low, high = reward_range_of(reward_range)
         put("reward_range", reward_range)
-        for name, values in (("prior_mean", self.means), *(("the pilot's mean", group.mean) for group in self.pilot)):
-            if not (values.min() >= low and values.max() <= high):
-                raise InputError(
-                    f"{name} goes from {values.min():g} to {values.max():g}, outside of the reward_range "
-                    f"{reward_range}; correct one of them"
-                )
+        exact = [group.mean for group in self.pilot if group.noise_std == 0 and group.covariance is None]
+        for name, values in (("prior_mean", self.means), *(("the pilot's mean", mean) for mean in exact)):
+            require_range(values, self.limits, lambda _, name=name: name)  # type: ignore[misc]
         if not self.prior_variance.max() > 0:
             raise InputError("the kernel gives every action a variance of zero; choose another kernel")
 
@@ -241,6 +258,15 @@ class Problem:
     def means(self) -> Array:
         """The prior mean of every action."""
         return np.broadcast_to(np.asarray(self.prior_mean, dtype=float), (self.size,))
+
+    @cached_property
+    def limits(self) -> Range:
+        """What f is known to keep within; infinite where nothing is known."""
+        return reward_range_of(self.reward_range)
+
+    def within(self, values: ArrayLike) -> Array:
+        """Return estimates or bounds as they are shown: those outside of the limits are at the limit."""
+        return np.asarray(np.clip(values, *self.limits))
 
     @cached_property
     def grid_step(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Self
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxpop.errors import Array
-from voxpop.model.problem import Indices, Problem, reward_range_of
+from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Answered, Feedback, Plan, changed
 
 History = tuple[Answered, ...]
@@ -45,8 +46,7 @@ class State:
     def prior(cls, problem: Problem, norm_bound: float) -> Self:
         """Return the state before any wave: |f(x) - m(x)| <= B sqrt(k(x, x)), within the range of rewards."""
         reach, mean = norm_bound * np.sqrt(problem.prior_variance), problem.means
-        low, high = reward_range_of(problem.reward_range)
-        lower, upper = np.maximum(mean - reach, low), np.minimum(mean + reach, high)
+        lower, upper = problem.within(mean - reach), problem.within(mean + reach)
         return cls(0, 0, np.arange(problem.size), lower, upper, mean.copy(), mean.copy(), reach, norm_bound)
 
     def intersect(self, centre: Array, width: Array) -> Self:
@@ -150,6 +150,22 @@ class State:
         by_bounds = float(self.upper[others].max() - self.lower[action])
         by_lead = float((self.lead + self.lead_width)[others].max() - (self.lead - self.lead_width)[action])
         return max(0.0, min(by_bounds, by_lead))
+
+    def proved(self, problem: Problem, action: int) -> float:
+        """Return the most by which any action can be better than this one; infinite if the answers do not tell.
+
+        What was assumed before anybody answered does not count.
+        """
+        known = self.certificate if action == self.best else self.most_lost(action)
+        assumed = State.prior(problem, self.norm_bound).most_lost(action)
+        return known if known < assumed or len(self.active) == 1 else math.inf
+
+    def proved_bounds(self, problem: Problem) -> tuple[Array, Array]:
+        """Return the bounds on every action, within the limits of rewards; nan where the answers tell nothing."""
+        prior = State.prior(problem, self.norm_bound)
+        known = (self.lower > prior.lower) | (self.upper < prior.upper)
+        lower, upper = (np.where(known, problem.within(bound), np.nan) for bound in (self.lower, self.upper))
+        return lower, upper
 
     def settle(self) -> Self:
         """Settle on the leader, or stay with the decision of an earlier wave that certified it better."""

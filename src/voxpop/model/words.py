@@ -38,17 +38,40 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def certified(certificate: float | None, certain: bool) -> str:
-    """Say what is proved about the decision.
+def limits(low: float, high: float) -> str:
+    """Say what is outside of some limits.
+
+    >>> limits(0.0, 1.0), limits(0.0, math.inf)
+    ('below 0 or above 1', 'below 0')
+    """
+    known = (("below", low), ("above", high))
+    return " or ".join(f"{side} {number(limit)}" for side, limit in known if math.isfinite(limit))
+
+
+def percent(confidence: float) -> str:
+    """Write a confidence, never as more than it is.
+
+    >>> percent(0.95), percent(0.99999)
+    ('95 %', '99.99 %')
+    """
+    return f"{math.floor(1e4 * confidence + 1e-6) / 100:g} %"
+
+
+def certified(certificate: float | None, certain: bool, confidence: float | None = None, noun: str = "") -> str:
+    """Say what is proved about the decision, and how surely if that is given; `noun` is what decisions are called.
 
     >>> certified(0.0213, certain=False)
     'nothing is better by more than 0.0213'
+    >>> certified(0.0213, False, 0.95, "price")
+    'no other price is better by more than 0.0213, with 95 % confidence'
+    >>> certified(None, False, 0.95)
+    'not certified yet'
     """
-    if certain:
-        return "nothing else can be best"
-    if certificate is None or math.isinf(certificate):
-        return "nothing yet"
-    return f"nothing is better by more than {number(certificate)}"
+    if not certain and (certificate is None or math.isinf(certificate)):
+        return "not certified yet"
+    said = f"no other {noun}" if noun else "nothing else" if certain else "nothing"
+    said += " can be best" if certain else f" is better by more than {number(certificate or 0.0)}"
+    return said if confidence is None else f"{said}, with {percent(confidence)} confidence"
 
 
 def _short(value: Any) -> str:

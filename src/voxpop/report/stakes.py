@@ -100,7 +100,8 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     """
     problem, state, best = course.problem, course.state, course.answer.index
     if truth is None:
-        values, top = state.centre, float(state.centre[best]) + (state.expected_loss or 0.0)
+        values = problem.within(state.centre)
+        top = float(problem.within(values[best] + (state.expected_loss or 0.0)))
         if not (course.closed or problem.pilot) or np.ptp(values) == 0:
             return None
     else:

@@ -10,15 +10,18 @@ import numpy as np
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array
 from voxpop.journal.journal import Course
+from voxpop.journal.question import failure_chance
+from voxpop.model.problem import reward_range_of
 from voxpop.model.waves import Forecast
 from voxpop.model.words import certified as certified
-from voxpop.model.words import counted
+from voxpop.model.words import counted, limits
 from voxpop.model.words import describe as describe
 from voxpop.model.words import number as number
 from voxpop.report.stakes import measure
-from voxpop.report.view import View, failure_chance
+from voxpop.report.view import View
 
 NOTHING = 1e-4  # of the differences between decisions
+SHARES = {0.25: "a quarter", 0.5: "half"}
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,10 @@ def summarise(course: Course, truth: Array | None = None) -> list[Line]:
     >>> from voxpop.simulation.trials import Trial
     >>> run = Trial("pricing", size=25, horizon=2000).run()
     >>> [line.name for line in summarise(run.course) if line.first][:3]
-    ['Do this', 'Expect', 'Certified']
+    ['Do this', 'Expect', 'Expected loss']
     """
     view = View(course, truth)
-    parts = (_decision, _promised_reward, _cost, _asked, _loss, _promise, _notes)
+    parts = (_decision, _expected, _certified, _cost, _asked, _loss, _promise, _notes)
     return [line for part in parts for line in part(view)]
 
 
@@ -71,29 +74,54 @@ def _decision(view: View) -> Iterator[Line]:
     yield Line("Do this" if course.ended is not None else "Do this for now", view.choice, rests_on, first=True)
 
 
-def _promised_reward(view: View) -> Iterator[Line]:
-    course, answer, state = view.course, view.answer, view.course.state
-    if not view.informed:
+def _expected(view: View) -> Iterator[Line]:
+    """Say what to expect of the decision, and what it is expected to lose."""
+    course, answer = view.course, view.answer
+    if answer.estimate is None:
         return
-    notes = [] if state.expected_loss is None else [f"estimate {number(float(course.estimates[answer.index]))}"]
+    notes = [course.reward]
+    if (likely := view.likely()) is not None:
+        low, high = course.direction.bounds(*(float(ends[answer.index]) for ends in likely))
+        notes.append(f"likely {number(low)} to {number(high)}")
+    if answer.low is not None and answer.high is not None:
+        notes.append(f"certified {number(answer.low)} to {number(answer.high)}")
     if view.truth is not None:
         notes.append(f"simulated truth {number(course.direction.turn(view.truth)[answer.index])}")
-    if course.closed:
-        said = f"{number(answer.low)} to {number(answer.high)}"
-        yield Line("Expect", said, "; ".join([course.reward, view.sure, *notes]), first=True)
-    else:  # bounds of values come from waves
-        yield Line("Expect", "nothing certain yet", "; ".join([course.reward, *notes]), first=True)
-    left = f"{len(state.active):,} of {course.problem.size:,} decisions could still be best"
-    left = "one decision is left" if len(state.active) == 1 else left
-    if state.spent > 0:
-        spent = state.spent / failure_chance(course.policy, course.problem, 1)
-        left += f"; {spent:.0%} of the chance of error is spent"
-    proved = certified(answer.regret, answer.certain)
-    yield Line("Certified", proved, f"{view.sure}, if the model holds; {left}", first=True)
+    yield Line("Expect", number(answer.estimate), "; ".join(notes), first=True)
     if answer.expected_loss is not None:
-        nothing = answer.expected_loss < NOTHING * np.ptp(state.centre)
+        nothing = answer.expected_loss < NOTHING * np.ptp(course.state.centre)
         lost = "practically nothing" if nothing else f"{number(answer.expected_loss)} per round"
         yield Line("Expected loss", lost, "what the model expects this choice to lose against the best", first=True)
+
+
+def _certified(view: View) -> Iterator[Line]:
+    """Say what is proved, in words that can be repeated, or what it would take."""
+    course, answer, noun = view.course, view.answer, view.layout.label
+    if answer.estimate is None:
+        return
+    said = certified(answer.regret, answer.certain, answer.confidence, noun)
+    if answer.regret is None and not answer.certain:
+        yield Line("Certified", said, _lacking(view), first=True)
+        return
+    share = min((plan.sealed for plan in course.plans), default=0.0)
+    checked = f"{SHARES.get(share, f'{share:.0%}')} of the answers was kept aside to check this" if share else ""
+    left = f"{len(course.state.active):,} of {course.problem.size:,} decisions could still be best"
+    yield Line("Certified", said, "; ".join(filter(None, [checked, "if the model holds", left])), first=True)
+
+
+def _lacking(view: View) -> str:
+    """Say why nothing is certified, and what it would take."""
+    course, enough = view.course, f"{np.ptp(view.course.estimates) / 10:.1g}"
+    if not course.closed:
+        return "that takes the answers of a wave" if course.ended is None else "nobody was asked"
+    if course.warning:
+        return "the answers do not fit the model: see the model check"
+    more = (
+        f"tolerance = {enough} asks until nothing is better by more than that, and voxpop run --tolerance {enough} "
+        "rehearses how many numbers it takes"
+    )
+    more = more if "delta" in course.policy.settings() else "more waves narrow the bounds"
+    return f"the answers prove no more than was assumed before; {more}"
 
 
 def _cost(view: View) -> Iterator[Line]:
@@ -130,6 +158,10 @@ def _asked(view: View) -> Iterator[Line]:
         yield Line("Open", said, "" if plan.forecast is None else expectation(plan.forecast))
     if course.ended is not None:
         yield Line("Stopped because", course.ended)
+    if course.state.spent > 0:
+        chance = failure_chance(course.policy, course.problem, 1)
+        said = f"{100 * course.state.spent / chance:.0f} % of {100 * chance:g} % is spent"
+        yield Line("Chance of error", said, "by what was certified so far")
 
 
 def _loss(view: View) -> Iterator[Line]:
@@ -182,7 +214,19 @@ def pilot_sentences(found: Calibration) -> list[str]:
         f"People differ by about {differ} in what one decision brings them, and one person's {measure} by about {vary} "
         "from round to round."
     )
-    return [tried, spread]
+    return [tried, spread, *_limits_found(found)]
+
+
+def _limits_found(found: Calibration) -> list[str]:
+    """Say which limits a study will count on, and how to switch off those that nobody gave."""
+    if found.reward_range == ":":
+        return []
+    low, high = reward_range_of(found.reward_range)
+    kept = f"No {found.direction.measure} is {limits(low, high)}, and nothing is certified or drawn beyond that."
+    if not found.range_found:
+        return [kept]
+    why = "All answers are yes or no (1 or 0)" if high == 1 else "No answer is negative"
+    return [f"{why}: {kept[0].lower()}{kept[1:-1]}. If that is not so, add --reward-range : (no limits)."]
 
 
 def constant_rows(found: Calibration) -> list[tuple[str, str, str]]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from voxpop.io import frames
 from voxpop.journal.journal import Course
+from voxpop.journal.question import confidence_of
 from voxpop.journal.tables import TABLES, Row, columns_of, headline, wave_rows
 from voxpop.model.words import number
-from voxpop.report.view import failure_chance
 
 # The headings of the wave table, with the columns of `wave_rows`.
 COUNTED = {"rounds": "rounds", "played": "decisions", "people": "people", "numbers": "numbers"}
@@ -64,5 +64,4 @@ def exported(course: Course, ending: str, table: str) -> bytes:
 
 def summary(course: Course) -> Row:
     """Return what to do, how sure that is and with which confidence, as one row with plain values."""
-    chance = failure_chance(course.policy, course.problem, len(course.closed))
-    return {**headline(course), "confidence": 1 - chance if chance < 1 else None}
+    return {**headline(course), "confidence": confidence_of(course.policy, course.problem, len(course.closed))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -17,9 +17,10 @@ from voxpop.model.kernels import Precomputed
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
-from voxpop.policies import Policy
+from voxpop.model.words import percent
 from voxpop.report.stakes import Stakes, stakes_of
 
+Ends = tuple[Array, Array]  # of an interval for every decision
 Kind = Literal["line", "map", "options", "several"]
 WIDE = 30.0  # a parameter whose largest value is this many times its smallest may have a logarithmic axis
 LOPSIDED = 0.3  # and has one if its values lie below this share of the range, on average
@@ -161,16 +162,15 @@ class Layout:
         return np.asarray(cdist(points, self.problem.decisions.points).argmin(axis=1))
 
 
-def failure_chance(policy: Policy, problem: Problem, waves: int) -> float:
-    """Bound the probability that anything certified is wrong: delta, or beta for every bound of every wave."""
-    printed = 2 * problem.size * max(1, waves) * problem.beta
-    return float(min(1.0, policy.settings().get("delta", printed)))
-
-
-def confidence(policy: Policy, problem: Problem, waves: int) -> str:
-    """Say how sure everything is that is certified after this number of waves."""
-    chance = failure_chance(policy, problem, waves)
-    return f"{100 * (1 - chance):.4g} % confidence" if chance >= 5e-6 else f"wrong with probability below {chance:.2g}"
+def window(values: Sequence[Array], share: float = 0.12) -> tuple[float, float]:
+    """Return limits that show all values that are known, with some room on both sides."""
+    known = np.concatenate([np.ravel(part) for part in values])
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high = float(known.min()), float(known.max())
+    room = share * (high - low) or 0.5 * abs(high) or 1.0
+    return low - room, high + room
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ class View:
     @cached_property
     def sure(self) -> str:
         """How sure the certified bounds are."""
-        return confidence(self.course.policy, self.course.problem, len(self.course.closed))
+        return f"{percent(self.answer.confidence or 0.0)} confidence"
 
     @property
     def informed(self) -> bool:
@@ -225,13 +225,22 @@ class View:
     def estimate(self, state: State | None = None) -> Array:
         """Return the estimate of every decision; nan where a policy has given a decision up and no longer tracks it."""
         state = state or self.course.state
+        shown = self.course.problem.within(state.centre)
         if state.expected_loss is not None:
-            return state.centre
-        known = np.full(len(state.centre), np.nan)
-        known[state.active] = state.centre[state.active]
+            return shown
+        known = np.full(len(shown), np.nan)
+        known[state.active] = shown[state.active]
         return known
 
-    def likely(self, state: State | None = None) -> Array | None:
-        """Return twice the standard deviation of every estimate, if the policy knows it."""
+    def bounds(self, state: State | None = None) -> Ends:
+        """Return what is certified of every decision; nan where nothing is."""
+        return (state or self.course.state).proved_bounds(self.course.problem)
+
+    def likely(self, state: State | None = None) -> Ends | None:
+        """Return two standard deviations around every estimate, within the limits, if the policy knows them."""
         state = state or self.course.state
-        return None if state.expected_loss is None else 2 * state.lead_width
+        if state.expected_loss is None:
+            return None
+        ends = (state.centre + sign * 2 * state.lead_width for sign in (-1, 1))
+        low, high = map(self.course.problem.within, ends)
+        return low, high

@@ -55,7 +55,7 @@ def truth_of(problem: Problem, seed: int) -> Array:
             "file with: voxpop run"
         )
     belief, draw = believe(problem), np.random.default_rng(seed).standard_normal(problem.size)
-    return np.asarray(belief.mean + square_root(belief.covariance(np.arange(problem.size))) @ draw)
+    return problem.within(belief.mean + square_root(belief.covariance(np.arange(problem.size))) @ draw)
 
 
 def rehearse(problem: Problem, policy: Policy, privacy: Privacy, seed: int) -> Outcome:

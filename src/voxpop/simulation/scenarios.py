@@ -73,7 +73,8 @@ def piloted(
     plan = Plan(0, arms, np.full(len(arms), rounds), people)
     answers = chosen.observe(plan, people, stream(seed, "pilot"))
     subset = Decisions(decisions.points[arms], [decisions[i] for i in arms])
-    calibration = calibrate(Pilot.of_matrix(subset, answers, rounds), space)
+    pilot = Pilot.of_matrix(subset, answers, rounds)
+    calibration = calibrate(pilot, space, reward_range=":")  # the noise of simulated rounds keeps no limits
     return Scenario(
         name,
         calibration.problem(decisions, horizon),

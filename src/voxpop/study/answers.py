@@ -23,7 +23,7 @@ from voxpop.errors import Array, InputError, all_finite, require_array, require_
 from voxpop.journal.journal import Released
 from voxpop.journal.wave import Wave, entry_of, release_wave
 from voxpop.model.direction import Direction
-from voxpop.model.problem import Evidence, Problem
+from voxpop.model.problem import Evidence, Problem, Range, require_range
 from voxpop.model.state import State
 from voxpop.model.strata import Sample, Strata
 from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale
@@ -124,6 +124,19 @@ def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers 
     named = all(part.names for part in people.values())
     names = tuple(name for part in people.values() for name in part.names) if named else ()
     return Answers(np.concatenate([part.matrix for part in people.values()]), names, sample)
+
+
+def require_within(problem: Problem, plan: Plan, told: Answers | Feedback, direction: Direction) -> None:
+    """Refuse rewards or costs outside of the study's limits, and say whose they are."""
+
+    def name(place: tuple[int, ...]) -> str:
+        about = f"about {problem.decisions[int(plan.arms[place[-1]])]!r}"
+        if isinstance(told, Feedback):
+            return f"the average {about}"
+        return f"the answer of {repr(told.names[place[0]]) if told.names else f'row {place[0]}'} {about}"
+
+    values = told.mean if isinstance(told, Feedback) else told.matrix
+    require_range(values, direction.bounds(*problem.limits), name)
 
 
 def turned(told: Answers | Feedback, direction: Direction) -> Answers | Feedback:
@@ -241,17 +254,22 @@ def released(wave: Wave, told: Answers | Feedback, ledger: Ledger, private: bool
     return Released(wave.release.weighted(told.matrix, told.sample, Secure()), entry)
 
 
-def evidence_of(problem: Problem, told: object, strata: Strata | None = None) -> tuple[Evidence, ...]:
+def evidence_of(
+    problem: Problem, told: object, strata: Strata | None = None, direction: Direction = Direction.MAXIMIZE
+) -> tuple[Evidence, ...]:
     """Return earlier answers, with one group for all people who tried the same decisions for the same rounds."""
+    limits = direction.bounds(*problem.limits)
     if isinstance(told, Evidence):
         return (told,)
     if isinstance(told, Mapping):
-        return (_earlier_average(problem, told, strata),)
+        group, about = _earlier_average(problem, told, strata), told["decisions"]
+        require_range(group.mean, limits, lambda place: f"the average about {about[place[0]]!r}")
+        return (group,)
     if isinstance(told, Sequence) and told and not isinstance(told, str):
         if all(isinstance(group, Evidence) for group in told):
             return tuple(told)
         if all(isinstance(record, Mapping) for record in told):
-            return _groups(problem, told, strata)
+            return _groups(problem, told, strata, limits)
     raise InputError(f"earlier answers are {FORMS}; got {type(told).__name__}")
 
 
@@ -269,10 +287,13 @@ def _earlier_average(problem: Problem, told: Mapping[Any, Any], strata: Strata |
     return Evidence(problem.decisions.points[arms], rounds, told["count"], told["mean"])
 
 
-def _groups(problem: Problem, records: Sequence[Mapping[Any, Any]], strata: Strata | None) -> tuple[Evidence, ...]:
+def _groups(
+    problem: Problem, records: Sequence[Mapping[Any, Any]], strata: Strata | None, limits: Range
+) -> tuple[Evidence, ...]:
     def earlier(record: Mapping[Any, Any], said: str) -> tuple[int, tuple[float, float]]:
         rounds = require_integer(f"{said}'s rounds", record.get("rounds", 1), least=1)
         average = require_number(f"{said}'s average", record["average"])
+        require_range(average, limits, lambda _: f"{said}'s average, of {record['person']!r},")
         return _find(problem, record["decision"]), (average, float(rounds))
 
     people, belongs = _by_person(records, strata, earlier, frozenset({"rounds"}))

@@ -15,7 +15,7 @@ from voxpop.journal.journal import Amended, Course, Defined, Definition, Event, 
 from voxpop.journal.question import Answer, Question
 from voxpop.journal.wave import ClosedWave, Wave, error_ratio
 from voxpop.model.direction import Direction
-from voxpop.model.problem import Problem
+from voxpop.model.problem import Problem, reward_range_of
 from voxpop.model.state import State
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Answered, End
@@ -250,10 +250,11 @@ class Study(BaseStudy):
         study = cls.load(memory, newest)
         before, horizon = study.problem.horizon, given.problem.horizon
         beta = given.problem.beta if gives_beta else study.problem.beta  # or else that of the first horizon
-        if study.differs_from(replace(given, problem=replace(given.problem, horizon=before, beta=beta))):
+        kept = replace(given.problem, horizon=before, beta=beta, reward_range=study.problem.reward_range)
+        if study.differs_from(replace(given, problem=kept)):
             raise InputError(
-                f"{path} was changed after its study began, and only its horizon may be; undo the other changes, or "
-                f"move {memory} away to begin a new study"
+                f"{path} was changed after its study began, and only its horizon and reward_range may be; undo the "
+                f"other changes, or move {memory} away to begin a new study"
             )
         study._course = study._course.named(given.name, given.reward)
         if horizon != before:
@@ -261,6 +262,9 @@ class Study(BaseStudy):
             if not looking:
                 with said_of(path):
                     study.change_horizon(horizon)
+        if given.problem.limits != study.problem.limits and not looking:
+            with said_of(path):
+                study.change_reward_range(study.direction.problem(given.problem).reward_range)
         return study
 
     @classmethod
@@ -275,6 +279,7 @@ class Study(BaseStudy):
         kernel: str = "auto",
         margin: float = 1.5,
         protection: Protection | None = None,
+        reward_range: str | None = None,
         **named: Any,
     ) -> Study:
         """Begin a study with the constants that a pilot says, and learn from its answers.
@@ -299,7 +304,7 @@ class Study(BaseStudy):
 
         if path is not None:
             JournalFile(Path(path)).require_new()  # refused before anything is released of the pilot
-        found = calibration_of(pilot, direction, kernel, margin, protection)
+        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range)
         return cls.from_calibration(found, horizon, points, path, **named)
 
     @classmethod
@@ -359,6 +364,8 @@ class Study(BaseStudy):
             raise InputError(f"feedback for wave {wave} does not answer the open question of wave {pending.plan.wave}")
         measure = self.direction.measure
         told = answers.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
+        if not self.private:
+            answers.require_within(self.problem, pending.plan, told, self.direction)
         if told.count < pending.plan.people and not partial:
             ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
             raise InputError(answers.too_few(pending.plan, told.count, ratio, self.state))
@@ -389,7 +396,7 @@ class Study(BaseStudy):
         if is_frame(earlier):
             others = ["rounds"] if self.strata is None else ["rounds", "stratum"]
             earlier = long_records(self.problem, Table.of(earlier), self.direction.measure, others)
-        groups = answers.evidence_of(self.problem, earlier, self.strata)
+        groups = answers.evidence_of(self.problem, earlier, self.strata, self.direction)
         self._add(Amended(pilot=tuple(map(self.direction.evidence, groups))))
 
     def take_back(self) -> None:
@@ -419,3 +426,14 @@ class Study(BaseStudy):
         """
         played = self.state.rounds + (0 if self._course.wave is None else self._course.wave.plan.length)
         self._add(Amended(require_integer("horizon", horizon, least=max(played, 1))))
+
+    def change_reward_range(self, reward_range: str) -> None:
+        """Widen the limits of rewards or costs, such as "0:1" or ":", and say again what was certified, with these."""
+        told = self.direction.problem(self.problem)
+        (low, high), before = reward_range_of(reward_range), told.limits
+        if low > before[0] or high < before[1]:
+            raise InputError(
+                f"the reward_range {told.reward_range} of a study that has begun can be widened, and {reward_range} is "
+                "narrower; leave it as it was"
+            )
+        self._add(Amended(reward_range=self.direction.problem(replace(told, reward_range=reward_range)).reward_range))

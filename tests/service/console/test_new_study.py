@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import math
 import re
 import subprocess
 import sys
@@ -146,6 +147,22 @@ def test_advice_names_the_form_s_fields_and_not_the_command_line_s(operator: Bro
     assert "--" not in str(refused.value) + re.sub(r"<!--|-->", "", page)
 
 
+def test_limits_of_the_reward_are_found_said_and_may_be_changed(desk: Desk, operator: Browser) -> None:
+    yes_or_no = [[*row[:2], int(float(str(row[2])) > -2)] for row in pilot_rows()[1:]]
+    table = as_csv([["person", "price", "reward"], *yes_or_no])
+    found = calibrated("p.csv", table, {})
+    assert found.sentences[2].endswith("If that is not so, write : under “Limits of the reward” (no limits).")
+    page = upload(operator, "pilot", "p.csv", table).text
+    assert "All answers are yes or no (1 or 0): no reward is below 0 or above 1" in page
+    assert re.search(r'name="model_reward_range"[^>]* value="0:1"', page)
+    for typed, limits in (("0:1", (0.0, 1.0)), ("-1:2", (-1.0, 2.0)), (":", (-math.inf, math.inf)), ("", None)):
+        name = f"tea-{len(studies(desk))}"
+        fields = {"text": found.text, "horizon": "400", "name": name, "model_reward_range": typed}
+        assert sent(operator, "/new/study", then="draft", **fields).status_code == 303
+        problem = desk.coordinator.snapshots.current(name).definition.problem
+        assert problem.limits == (limits or (-math.inf, math.inf))
+
+
 def test_a_pilot_of_costs_makes_a_study_that_minimises(desk: Desk, operator: Browser) -> None:
     rows: list[list[object]] = [["person", "price", "cost"], *pilot_rows()[1:]]
     with pytest.raises(InputError, match="tick “Less is better” if less of it is better"):
@@ -283,6 +300,9 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"horizon": "many"}, "Rounds must be a whole number"),
         ({"horizon": "0"}, "Rounds must be"),
         ({"direction": "sideways"}, "sideways"),
+        ({"model_reward_range": "1:0"}, "reward_range must be two rising numbers such as 0:1 or 0:, got &#39;1:0&#39;"),
+        ({"model_reward_range": "5:9"}, "prior_mean is 0, outside of the reward_range 5:9"),
+        ({"model_reward_range": "0:1", "policy_tolerance": "1"}, "a tolerance of 1 asks for nothing"),
         ({"policy_most_people": "1,5"}, "Most people must be a whole number"),
         ({"policy_most_people": "1 5"}, "Most people must be a whole number"),
         ({"policy_most_people": "20.000"}, "Most people must be a whole number"),

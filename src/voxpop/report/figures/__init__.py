@@ -2,8 +2,9 @@
 
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from voxpop.errors import Array, InputError, require_choice
@@ -16,6 +17,7 @@ from voxpop.report.view import View
 
 WORDS, LINE = 2.3, 0.145  # inches of the overview: for its words, and for each line more than fits there
 FITTING = 6
+WIDEST = 1.8  # times as wide as others is the column of a fact that takes many words
 FIRST = ("decision", "stakes")  # on the overview, and on the first screen of the page
 
 
@@ -61,7 +63,11 @@ DRAWINGS: dict[str, Drawing] = {
         lambda view: 0.9 + 2.1 * math.ceil(len(view.layout.varied[: decision.SLICES]) / 2),
         lambda view: view.informed and len(view.layout.varied) > 1,
     ),
-    "doubt": Drawing(decision.draw_doubt, lambda view: 4.0, lambda view: view.informed and view.layout.kind == "map"),
+    "doubt": Drawing(
+        decision.draw_doubt,
+        lambda view: 4.0,
+        lambda view: view.layout.kind == "map" and view.informed and (bool(view.likely()) or decision.certifies(view)),
+    ),
     "alternatives": Drawing(
         decision.draw_alternatives,
         lambda view: 1.5 + 0.22 * decision.listed(view, decision.MOST),
@@ -109,10 +115,11 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     names = [name for name in FIRST if DRAWINGS[name].fits(view)]
     height = max(DRAWINGS[name].height(view) for name in names)
     head, *others = (line for line in summarise(course, truth) if line.first)
-    width = int(116 / max(4, len(others)))
+    shares = [min(WIDEST, max(1.0, len(line.value) / 30, len(line.note) / 100)) for line in others]
+    widths = [share / max(4, sum(shares)) for share in shares]
     columns = [
-        replace(line, value=textwrap.fill(line.value, width), note=textwrap.fill(line.note, int(1.28 * width)))
-        for line in others
+        replace(line, value=textwrap.fill(line.value, int(110 * wide)), note=textwrap.fill(line.note, int(148 * wide)))
+        for line, wide in zip(others, widths, strict=True)
     ]
     lines = max((column.value.count("\n") + column.note.count("\n") + 2 for column in columns), default=0)
     tall = WORDS + LINE * max(0, lines - FITTING)
@@ -120,14 +127,17 @@ def overview(course: Course, truth: Array | None = None) -> Figure:
     with styled():
         parts: Any = made.subfigures(2, 1, height_ratios=[tall, height])
         words, below = parts
-        _write(words, view, head, columns, WORDS / tall)
+        _write(words, view, head, dict(zip(accumulate(widths, initial=0.012), columns, strict=False)), WORDS / tall)
         for name, panel in zip(names, below.subfigures(1, 2, width_ratios=[1.15, 1]), strict=False):
             DRAWINGS[name].on(panel, view)
     return made
 
 
-def _write(words: SubFigure, view: View, head: Line, columns: list[Line], unit: float) -> None:
-    """Write the decision large, and below it what else comes first; `unit` is WORDS as a share of the height."""
+def _write(words: SubFigure, view: View, head: Line, columns: Mapping[float, Line], unit: float) -> None:
+    """Write the decision large, and below it what else comes first, by its place across.
+
+    `unit` is WORDS as a share of the height.
+    """
 
     def write(x: float, down: float, text: str, **named: Any) -> None:
         words.text(x, 1 - down * unit, text, va="top", **named)
@@ -137,8 +147,7 @@ def _write(words: SubFigure, view: View, head: Line, columns: list[Line], unit: 
     write(0.012, 0.16, head.value, color=BLUE, fontsize=22, weight="bold")
     if head.note:
         write(0.988, 0.03, head.note, ha="right", color=QUIET)
-    for place, column in enumerate(columns):
-        x = 0.012 + place / max(4, len(columns))
+    for x, column in columns.items():
         write(x, 0.4, column.name, color=QUIET, fontsize=9)
         write(x, 0.49, column.value, weight="bold", fontsize=10.5)
         write(x, 0.51 + 0.09 * (column.value.count("\n") + 1), column.note, color=QUIET, fontsize=8)

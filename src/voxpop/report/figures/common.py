@@ -12,6 +12,7 @@ from voxpop.model.state import State
 from voxpop.report.drawing import BLUE, INK, MIDDLE, PAPER, SKY, VEIL, Axes, Figure, SubFigure
 from voxpop.report.summary import number
 from voxpop.report.view import Column, View
+from voxpop.report.view import window as window
 
 Canvas: TypeAlias = Figure | SubFigure
 WIDTH = 5.2  # inches: readable on a telephone, and two side by side on a screen
@@ -20,7 +21,6 @@ STAR: dict[str, Any] = {"marker": "*", "markersize": 14, "color": INK, "markered
 PILOT: dict[str, Any] = {"marker": "o", "markersize": 5, "color": INK, "fillstyle": "none", "linestyle": "none"}
 WAVE: dict[str, Any] = {"marker": ".", "markersize": 5, "color": INK, "linestyle": "none"}
 CERTIFIED, LIKELY, ESTIMATE, TRUTH = "certified", "likely", "estimate", "simulated truth"
-ASSUMED = "assumed possible"  # bounds, before anybody has answered
 CHOSEN, FROM_PILOT, FROM_WAVES = "chosen", "pilot's answers", "answers"
 DOTS = {FROM_PILOT: PILOT, FROM_WAVES: WAVE}
 
@@ -102,17 +102,6 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def window(values: Sequence[Array], share: float = 0.12) -> tuple[float, float]:
-    """Return limits that show all values that are known, with some room on both sides."""
-    known = np.concatenate([np.ravel(part) for part in values])
-    known = known[np.isfinite(known)]
-    if not len(known):
-        return 0.0, 1.0
-    low, high = float(known.min()), float(known.max())
-    room = share * (high - low) or 0.5 * abs(high) or 1.0
-    return low - room, high + room
-
-
 def reward_axis(ax: Axes, view: View, side: str = "y") -> None:
     """Name an axis after the reward. Better is up or right, so if less is better, the axis runs downwards."""
     axis = getattr(ax, f"{side}axis")
@@ -156,18 +145,16 @@ def answers_of(view: View, column: Column | None = None) -> dict[str, tuple[Any,
 
 
 def draw_bands(
-    ax: Axes, view: View, column: Column, along: Indices, state: State | None = None, bounds: str = "", **line: Any
+    ax: Axes, view: View, column: Column, along: Indices, state: State | None = None, bounds: bool = False, **line: Any
 ) -> None:
-    """Draw some decisions along a parameter: bounds of this name, if any, the likely band, and the estimate."""
+    """Draw some decisions along a parameter: what is certified, if wanted, the likely band, and the estimate."""
     state = state or view.course.state
     places, estimate, likely = column.places[along], view.estimate(state)[along], view.likely(state)
     if bounds:
-        lower, upper = state.lower[along], state.upper[along]
-        ax.fill_between(places, lower, upper, facecolor=VEIL, edgecolor=MIDDLE, linewidth=0.6, label=bounds)
-    if bounds == ASSUMED:
-        return
+        lower, upper = (ends[along] for ends in view.bounds(state))
+        ax.fill_between(places, lower, upper, facecolor=VEIL, edgecolor=MIDDLE, linewidth=0.6, label=CERTIFIED)
     if likely is not None:
-        low, high = estimate - likely[along], estimate + likely[along]
+        low, high = (ends[along] for ends in likely)
         if column.numeric:
             ax.fill_between(places, low, high, color=SKY, linewidth=0, label=LIKELY)
         else:

@@ -9,7 +9,6 @@ from voxpop.model.problem import Indices
 from voxpop.model.state import State
 from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PAPER, SKY, Axes
 from voxpop.report.figures.common import (
-    ASSUMED,
     CERTIFIED,
     CHOSEN,
     DOTS,
@@ -51,7 +50,7 @@ def draw_decision(canvas: Canvas, view: View) -> tuple[str, str]:
         return NOBODY, f"{NOBODY}. {view.choice} is a place to start."
     if kind == "map":
         return title, f"The estimate of every decision, as a colour. Chosen: {view.choice}."
-    bands = [f"certified: {view.sure}, if the model holds"] * bool(view.course.closed)
+    bands = [f"certified: {view.sure}, if the model holds"] * certifies(view)
     bands += ["likely: within two standard deviations of the estimate"] * (view.likely() is not None)
     said = "; ".join(bands).capitalize() + ". What ends at the edge goes on." if bands else ""
     rows = f"The {listed(view)} best decisions by their estimates"
@@ -59,9 +58,9 @@ def draw_decision(canvas: Canvas, view: View) -> tuple[str, str]:
     return title, f"{what}, with bounds. Chosen: {view.choice}. {said}"
 
 
-def bounds_of(view: View) -> str:
-    """Return what the bounds of a decision's value are called; nothing if they come from the pilot alone."""
-    return CERTIFIED if view.course.closed else "" if view.informed else ASSUMED
+def certifies(view: View) -> bool:
+    """Return True if anything is certified about the value of a decision."""
+    return bool(np.isfinite(view.bounds()).any())
 
 
 # Along one parameter
@@ -69,21 +68,25 @@ def bounds_of(view: View) -> str:
 
 def _draw_line(canvas: Canvas, view: View) -> str:
     """Draw estimate, bounds and answers along the only parameter."""
-    ax, column, state, best = canvas.subplots(), view.layout.varied[0], view.course.state, view.answer.index
+    ax, column, best = canvas.subplots(), view.layout.varied[0], view.answer.index
     order = np.argsort(column.places)
     marker = "." if np.isnan(view.estimate()).any() else ""
-    draw_bands(ax, view, column, order, bounds=bounds_of(view), linewidth=1.8, marker=marker)
+    if view.informed:
+        draw_bands(ax, view, column, order, bounds=certifies(view), linewidth=1.8, marker=marker)
     if view.truth is not None:
         ax.plot(column.places[order], view.truth[order], color=ORANGE, linewidth=1.5, linestyle="--", label=TRUTH)
     for name, (at, means) in answers_of(view, column).items():
         ax.plot(at, means, label=name, **DOTS[name])
     place = float(column.places[best])
     ax.axvline(place, color=INK, linewidth=0.8, linestyle=":")
-    ax.plot([place], [state.centre[best]], label=CHOSEN if view.informed else "for now", **STAR)
+    ax.plot([place], [view.estimate()[best]], label=CHOSEN if view.informed else "for now", **STAR)
     low, high = _limits(view)
     ax.set_ylim(low, high + 0.1 * (high - low))  # with room for the name
     set_axis(ax, column)
     reward_axis(ax, view)
+    if not view.informed:  # there is nothing to see but where the study begins
+        ax.update_datalim([(column.places[end], 0.0) for end in order[[0, -1]]], updatey=False)
+        ax.set_yticks([])
     ax.margins(x=0.02)
     # The choice is named beside its line, on the side that has more room.
     right = ax.transAxes.inverted().transform(ax.transData.transform((place, 0.0)))[0] > 0.5
@@ -108,15 +111,8 @@ def _limits(view: View) -> tuple[float, float]:
     every = [means for _, means in answers_of(view).values()]
     answers = [np.quantile(means, (0.02, 0.98) if len(means) > MANY else (0, 1)) for means in every]
     truth = [] if view.truth is None else [view.truth]
-    likely = view.likely()
-    spread = np.zeros(1) if likely is None else likely[view.answer.index]
-    chosen = view.course.state.centre[view.answer.index]
-    return window([view.estimate(), chosen - spread, chosen + spread, _ends(view), *answers, *truth])
-
-
-def _ends(view: View) -> Array:
-    """Return the bounds of the choice, if they are drawn."""
-    return np.array([view.answer.low, view.answer.high] if bounds_of(view) else [])
+    ends = [*(view.likely() or ()), *view.bounds()]
+    return window([view.estimate(), *(end[view.answer.index] for end in ends), *answers, *truth])
 
 
 # One by one
@@ -138,14 +134,15 @@ def has_alternatives(view: View) -> bool:
 
 def draw_best(canvas: Canvas, view: View, most: int = BEST) -> str:
     """Draw the decisions of largest estimate one below the other, each with its bounds and its answers."""
-    ax, state, likely, best = canvas.subplots(), view.course.state, view.likely(), view.answer.index
+    ax, best = canvas.subplots(), view.answer.index
     rows = _ranked(view)[:most]
     estimate, places = view.estimate()[rows], np.arange(len(rows))
-    if bounds := bounds_of(view):
-        ax.hlines(places, state.lower[rows], state.upper[rows], color=MIDDLE, linewidth=1.5, label=bounds)
-    spread = np.zeros(len(rows)) if likely is None else likely[rows]
-    if view.informed and likely is not None:
-        ax.hlines(places, estimate - spread, estimate + spread, color=SKY, linewidth=8, label=LIKELY)
+    lower, upper = (end[rows] for end in view.bounds())
+    low, high = (end[rows] for end in view.likely() or (view.estimate(), view.estimate()))
+    if certifies(view):
+        ax.hlines(places, lower, upper, color=MIDDLE, linewidth=1.5, label=CERTIFIED)
+    if view.informed and view.likely() is not None:
+        ax.hlines(places, low, high, color=SKY, linewidth=8, label=LIKELY)
     if view.informed:
         ax.plot(estimate, places, "o", color=BLUE, markersize=5, label=ESTIMATE)
     if view.truth is not None:
@@ -155,8 +152,8 @@ def draw_best(canvas: Canvas, view: View, most: int = BEST) -> str:
         listed = np.isin(decisions, rows)
         if listed.any():
             ax.plot(means[listed], [at[decision] for decision in decisions[listed].tolist()], label=name, **DOTS[name])
-    ax.plot([state.centre[best]], [0], label=CHOSEN if view.informed else "for now", **STAR)
-    ax.set_xlim(*window([estimate - spread, estimate + spread, _ends(view)]))
+    ax.plot([view.estimate()[best]], [0], label=CHOSEN if view.informed else "for now", **STAR)
+    ax.set_xlim(*window([low, high, lower[:1], upper[:1]]))
     _name_rows(ax, view, rows)
     reward_axis(ax, view, "x")
     size = view.course.problem.size
@@ -208,10 +205,10 @@ def _draw_map(canvas: Canvas, view: View) -> str:
 
 def draw_doubt(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw how unsure the estimate of every decision is."""
-    ax, likely, state = canvas.subplots(), view.likely(), view.course.state
-    spread = (state.upper - state.lower) / 2 if likely is None else likely
-    painted = paint(ax, view, spread, "magma_r")
-    mark_choice(ax, view, state)
+    ax, likely = canvas.subplots(), view.likely()
+    low, high = view.bounds() if likely is None else likely
+    painted = paint(ax, view, (high - low) / 2, "magma_r")
+    mark_choice(ax, view, view.course.state)
     _colour_bar(canvas, ax, painted, f"± {view.course.reward}")
     what = "certified bounds" if likely is None else "two standard deviations"
     said = f"Light is well known, dark is not: {what}. Where nothing promising lies, nobody was asked."
@@ -280,7 +277,7 @@ def draw_slices(canvas: Canvas, view: View) -> tuple[str, str]:
         else:
             line, marker = "-" if column.numeric else "none", "." if len(along) < 30 else ""
             draw_bands(ax, view, column, along, linestyle=line, marker=marker)
-        ax.plot([column.places[best]], [view.course.state.centre[best]], label=CHOSEN, **STAR)
+        ax.plot([column.places[best]], [view.estimate()[best]], label=CHOSEN, **STAR)
         set_axis(ax, column)
         reward_axis(ax, view)
         ax.xaxis.label.set_fontweight("bold")

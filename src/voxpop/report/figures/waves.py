@@ -67,7 +67,8 @@ def stages_of(view: View) -> list[Stage]:
     if (plan := course.pending) is not None:
         at = tuple(column.places[plan.arms] for column in columns)
         state = view.trail[-1]
-        made.append(Stage(f"wave {plan.wave}: {plan.people:,} to ask", state, at, state.centre[plan.arms], open=True))
+        expected = view.course.problem.within(state.centre[plan.arms])
+        made.append(Stage(f"wave {plan.wave}: {plan.people:,} to ask", state, at, expected, open=True))
     return made
 
 
@@ -96,12 +97,11 @@ def draw_waves(canvas: Canvas, view: View) -> tuple[str, str]:
 
 def _draw_line_stage(ax: Axes, view: View, stage: Stage) -> None:
     column, state = view.layout.varied[0], stage.state
-    bounds = CERTIFIED if view.likely(state) is None else ""
-    draw_bands(ax, view, column, np.argsort(column.places), state, bounds, linewidth=1.4)
+    draw_bands(ax, view, column, np.argsort(column.places), state, view.likely(state) is None, linewidth=1.4)
     label, style = (OPEN, PILOT) if stage.open else (FROM_WAVES, WAVE)
     ax.plot(*stage.at, stage.answers, label=label, **style)
     best = view.course.policy.best(view.course.problem, state)
-    ax.plot([column.places[best]], [state.centre[best]], label="decision then", **STAR | {"markersize": 11})
+    ax.plot([column.places[best]], [view.estimate(state)[best]], label="decision then", **STAR | {"markersize": 11})
     means = [means for _, means in answers_of(view).values()]
     ax.set_ylim(*window([*map(view.estimate, view.trail[_first(view) :] or view.trail), *means], 0.15))
     set_axis(ax, column)
@@ -123,23 +123,23 @@ def draw_progress(canvas: Canvas, view: View) -> tuple[str, str]:
     ax, best, first = canvas.subplots(), view.answer.index, _first(view)
     stages = np.arange(first, len(view.trail))
     states = [view.trail[stage] for stage in stages.tolist()]
-    centre = np.array([state.centre[best] for state in states])
-    lower, upper = (np.array([getattr(state, end)[best] for state in states]) for end in ("lower", "upper"))
-    ax.vlines(stages, lower, upper, color=MIDDLE, linewidth=1.5, label=CERTIFIED)
-    spreads = [view.likely(state) for state in states]
-    likely = np.array([0.0 if spread is None else spread[best] for spread in spreads])
-    if likely.any():
-        ax.vlines(stages, centre - likely, centre + likely, color=SKY, linewidth=9, label=LIKELY)
+    centre = view.course.problem.within([state.centre[best] for state in states])
+    certified = np.array([[end[best] for end in view.bounds(state)] for state in states]).T
+    likely = np.array([[end[best] for end in view.likely(state) or ()] for state in states]).T
+    if np.isfinite(certified).any():
+        ax.vlines(stages, *certified, color=MIDDLE, linewidth=1.5, label=CERTIFIED)
+    if len(likely):
+        ax.vlines(stages, *likely, color=SKY, linewidth=9, label=LIKELY)
     ax.plot(stages, centre, "o-", color=BLUE, linewidth=1, markersize=5, label=ESTIMATE)
     for wave in view.course.closed:
         kept = wave.plan.arms == best
         ax.plot(np.full(kept.sum(), wave.plan.wave), wave.feedback.mean[kept], label=FROM_WAVES, **WAVE)
     if view.truth is not None:
         ax.axhline(view.truth[best], color=ORANGE, linewidth=1.5, linestyle="--", label=TRUTH)
-    ax.set_ylim(*window([centre - likely, centre + likely, lower[-1:], upper[-1:]]))
+    ax.set_ylim(*window([centre, likely, certified[:, -1]]))
     _stage_axis(ax, first, len(view.course.closed))
     reward_axis(ax, view)
-    said = f"The estimate of {view.choice} after each wave, with its bounds. What ends at the edge goes on."
+    said = f"The estimate of {view.choice} after each wave, with what is certified. What ends at the edge goes on."
     return f"What is known about {view.choice}", said
 
 

@@ -32,6 +32,7 @@ from voxpop.io.tables import Ranges, limits_of, read_pilot_table
 from voxpop.journal.wave import next_wave
 from voxpop.model.decisions import Choice, Space
 from voxpop.model.direction import Direction
+from voxpop.model.problem import REWARD_RANGE
 from voxpop.model.waves import End
 from voxpop.model.words import counted
 from voxpop.policies import DEFAULT
@@ -137,6 +138,7 @@ def for_form(text: str) -> str:
     'if only whole numbers make sense, write seats under “Whole numbers”'
     """
     text = text.replace("add --minimize if", "tick “Less is better” if")
+    text = text.replace("add --reward-range :", f"write : under “{REWARD_RANGE.label}”")
     text = re.sub(r"add --(ignore|choice|integer|log) ", r"write --\1 ", text)
     named = re.sub(r"--(ignore|choice|integer|log) ([^\s;,]+)", lambda it: f"{it[2]} under “{READING[it[1]]}”", text)
     return re.sub(r"--(ignore|choice|integer|log)\b", lambda it: f"“{READING[it[1]]}”", named)
@@ -168,7 +170,7 @@ def _calibrated(path: Path, content: bytes, typed: Mapping[str, str]) -> Pilot:
         path.name,
         text,
         tuple(map(for_form, table.said)),
-        tuple(pilot_sentences(found)),
+        tuple(map(for_form, pilot_sentences(found))),
         tuple(map(for_form, open_questions)),
         tuple(constant_rows(found)),
         found.kernel_name,

@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +27,7 @@ from voxpop.model.words import certified, counted, number
 from voxpop.privacy import Entry
 from voxpop.report.summary import Line, summarise
 from voxpop.report.tables import WaveTable, wave_table
-from voxpop.report.view import Column, Layout, View
+from voxpop.report.view import Column, Ends, Layout, View, window
 from voxpop.service.study.log import Record
 from voxpop.service.study.stages import Kind
 
@@ -76,6 +75,7 @@ class Bar:
     name: str
     known: Mapping[str, Any]  # a row of the table of decisions
     estimate_at: float
+    likely: tuple[float, float]
     likely_at: tuple[float, float]
     certified_at: tuple[float, float] | None  # None: nothing is certified
 
@@ -115,14 +115,13 @@ def _slice(view: View, column: Column) -> Indices:
 def _along(view: View, column: Column) -> Chart:
     """Draw the estimate along one parameter, with its bands and what people answered there."""
     course, at, best = view.course, _slice(view, column), view.answer.index
-    estimate, likely, answers = course.direction.turn(view.estimate()), view.likely(), _answers(course)[at]
-    bands: list[tuple[Role, Array, Array]] = [("certified", *course.bounds)] if course.closed else []
-    if likely is not None:
-        bands.append(("likely", estimate - likely, estimate + likely))
+    estimate, answers = course.direction.turn(view.estimate()), _answers(course)[at]
+    bands: list[tuple[Role, Ends | None]] = [("certified", view.bounds()), ("likely", view.likely())]
     series = [
         Series.of(f"{role} {end}", role, edge[at])
-        for role, low, high in bands
-        for end, edge in (("from", low), ("to", high))
+        for role, ends in bands
+        if ends is not None and np.isfinite(ends[0][at]).any()
+        for end, edge in zip(("from", "to"), course.direction.bounds(*ends), strict=True)
     ]
     series.append(Series.of("estimate", "estimate", estimate[at]))
     series.append(Series.of("chosen", "chosen", np.where(at == best, estimate[at], np.nan)))
@@ -175,18 +174,25 @@ def _bars(view: View) -> tuple[Bar, ...]:
     order = np.lexsort([-state.centre[state.active], state.active != view.answer.index])
     shown = state.active[order][:MOST_LISTED].tolist()
     rows = decision_rows(course, shown)
-    estimate, low, high = (np.array([row[name] for row in rows]) for name in ("estimate", "low", "high"))
-    spread = np.array([2 * (row["error"] or 0.0) for row in rows])
-    ends = np.concatenate([estimate - spread, estimate + spread, *([low[:1], high[:1]] if course.closed else [])])
-    left, right = (ends.min(), ends.max()) if np.ptp(ends) else (ends[0] - 1.0, ends[0] + 1.0)
+    estimate = course.estimates[shown]
+    known = view.likely() or (view.estimate(), view.estimate())
+    likely, certified = ([end[shown] for end in course.direction.bounds(*ends)] for ends in (known, view.bounds()))
+    left, right = window([estimate, *likely, *(end[:1] for end in certified)], share=1e-6)  # hardly any room
 
-    def place(values: Array) -> list[float]:
-        return np.round(100 * np.clip((values - left) / (right - left), 0, 1), 1).tolist()  # type: ignore[no-any-return]
+    def place(value: float) -> float:
+        return round(100 * min(max((value - left) / (right - left), 0.0), 1.0), 1)
 
-    likely = zip(place(estimate - spread), place(estimate + spread), strict=True)
-    certified = zip(place(low), place(high), strict=True) if course.closed else repeat(None, len(rows))
-    every = zip(map(view.layout.name, shown), rows, place(estimate), likely, certified, strict=True)
-    return tuple(Bar(*bar) for bar in every)
+    return tuple(
+        Bar(
+            view.layout.name(index),
+            row,
+            place(row["estimate"]),
+            (likely[0][at], likely[1][at]),
+            (place(likely[0][at]), place(likely[1][at])),
+            None if row["low"] is None else (place(row["low"]), place(row["high"])),
+        )
+        for at, (index, row) in enumerate(zip(shown, rows, strict=True))
+    )
 
 
 def _plain(value: float | None) -> float | None:

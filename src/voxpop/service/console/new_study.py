@@ -24,6 +24,7 @@ from voxpop.errors import InputError, require_choice
 from voxpop.io.studyfile import parse_study
 from voxpop.model.direction import Direction
 from voxpop.model.options import Option, options_of
+from voxpop.model.problem import REWARD_RANGE
 from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
@@ -103,7 +104,8 @@ DIRECTION = Option(
     label="What is best",
     help="Maximize rewards, or minimize costs: devices then record costs, and the least is best.",
 )
-ASKING = (Field(HORIZON), Field(REWARD), Field(DIRECTION), *(Field(one, "service") for one in options_of(Rules)))
+STUDY = (Field(HORIZON), Field(REWARD), Field(DIRECTION), Field(REWARD_RANGE, "model"))
+ASKING = (*STUDY, *(Field(one, "service") for one in options_of(Rules)))
 STOPPING = tuple(Field(one, "policy") for one in policy_options(DEFAULT) if one.panel)
 TRUST = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]  # the trust models, by their releases
 PROMISED = tuple(Field(one, "privacy") for one in options_of(Private) if one.name not in ("model", "calibration"))

@@ -70,6 +70,7 @@ class Definition(journal.Definition):
     rules: Rules = field(default_factory=Rules)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.policy.aggregates:
             raise InputError(
                 f"policy {self.policy.name!r} asks one person per round, but a service asks many per wave; use waves"

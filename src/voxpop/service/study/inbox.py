@@ -11,17 +11,21 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
-from voxpop.privacy.release import SHUFFLER
+from voxpop.errors import Array
+from voxpop.model.problem import require_range
+from voxpop.privacy.release import SHUFFLER, Release
 from voxpop.service.keys import digest_of, hash_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import Verdict, check, judge
 from voxpop.service.stores.database import driver_of
+from voxpop.service.study.definition import Definition
 from voxpop.service.study.log import Context
 from voxpop.service.study.stages import Stage
 
@@ -230,12 +234,22 @@ def _problems(context: Context, uploads: list[Upload], stages: dict[str, Any]) -
         if upload.place[0] in stages:
             groups[upload.place][index] = upload.body
     for (study, wave), bodies in groups.items():
-        current = context.snapshots.at(study, stages[study].seq).wave
+        snapshot = context.snapshots.at(study, stages[study].seq)
+        current = snapshot.wave
         if current is None or current.plan.wave != wave:
             continue  # it is too late anyway
         if current.release.second == SHUFFLER:
             sentence = "reports of this study go to its shuffler; upload to the address from the check-in"
             problems |= dict.fromkeys(bodies, Refusal(ELSEWHERE, sentence))
         else:
-            problems |= check(current.release.accept, current.release.arms, bodies)
+            accept = partial(_accepted, snapshot.definition, current.release)
+            problems |= check(accept, current.release.arms, bodies)
     return problems
+
+
+def _accepted(definition: Definition, release: Release, reports: Array) -> None:
+    """Refuse reports that cannot be added up and, if nothing is promised to people, answers outside of the limits."""
+    release.accept(reports)
+    if not release.fills_gaps:
+        turn, limits = definition.direction, definition.problem.limits
+        require_range(turn.turn(reports), turn.bounds(*limits), lambda place: f"the answer about arm {place[1]}")

@@ -7,6 +7,7 @@ than its log is written anew when somebody looks; only then is the log read.
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any
@@ -14,7 +15,8 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from voxpop.report.summary import describe
+from voxpop.journal.journal import Known
+from voxpop.model.words import describe
 from voxpop.service.messages import Count, Reply, says
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.database import insert_into
@@ -46,12 +48,11 @@ class Summary:
     @classmethod
     def of(cls, snapshot: Snapshot, created: float) -> Summary:
         """Sum up a log."""
-        plan, state, best = snapshot.pending, snapshot.state, snapshot.best
-        certified = float(state.certificate if best == state.best else state.most_lost(best))
+        plan, known = snapshot.pending, Known.of(snapshot.definition, snapshot.state)
         return cls(
             created,
-            describe(snapshot.definition.problem.decisions[best])[:MOST_TEXT],
-            certified if certified < float("inf") else None,
+            describe(snapshot.problem.decisions[known.best])[:MOST_TEXT],
+            known.certified if math.isfinite(known.certified) else None,
             bool(snapshot.closed),
             int(plan.people) if plan else 0,
             int(plan.asked) if plan else 0,

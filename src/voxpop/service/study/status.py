@@ -11,10 +11,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from voxpop.journal.journal import Known
+from voxpop.journal.question import confidence_of
 from voxpop.model.waves import Forecast
-from voxpop.model.words import counted
+from voxpop.model.words import counted, percent
 from voxpop.report.summary import describe, expectation, number
-from voxpop.report.view import failure_chance
 from voxpop.service.messages import Chance, Count, Decision, NotNegative, Numbers, Reply, says
 from voxpop.service.stores.schema import counts
 from voxpop.service.study import collecting, log, steps
@@ -140,8 +140,8 @@ class Watch(Reply, frozen=True):
     privacy: PrivacySummary
     waves: list[WatchedWave]
     actions: list[str]
-    lower: Numbers
-    upper: Numbers
+    lower: Annotated[list[float | None], says("What each decision is certified to bring at least; null: nothing is.")]
+    upper: list[float | None]
     estimates: Numbers
     active: list[Count]
     asked: list[Count]
@@ -245,8 +245,8 @@ def watched(context: Context, study: str) -> Watch:
             for wave in snapshot.closed
         ],
         actions=[describe(problem.decisions[index]) for index in range(problem.size)],
-        lower=lower.tolist(),
-        upper=upper.tolist(),
+        lower=[None if math.isnan(bound) else bound for bound in lower.tolist()],
+        upper=[None if math.isnan(bound) else bound for bound in upper.tolist()],
         estimates=snapshot.estimates.tolist(),
         active=snapshot.state.active.tolist(),
         asked=snapshot.wave.plan.arms.tolist() if snapshot.wave else [],
@@ -258,12 +258,11 @@ def watched(context: Context, study: str) -> Watch:
 def best_decision(snapshot: Snapshot) -> BestDecision:
     """Return the best decision so far, what is certified about it, and what it is expected to lose."""
     now = Known.of(snapshot.definition, snapshot.state)
-    chance = failure_chance(snapshot.definition.policy, snapshot.definition.problem, len(snapshot.closed))
     return BestDecision(
         index=now.best,
         decision=snapshot.definition.problem.decisions[now.best],
         certified=now.certified if math.isfinite(now.certified) else None,  # JSON has no infinity
-        confidence=1 - chance if chance < 1 else None,  # with which the certificate holds at least
+        confidence=confidence_of(snapshot.policy, snapshot.problem, len(snapshot.closed)),
         expected_loss=now.expected_loss,
     )
 
@@ -273,7 +272,7 @@ def sentences(status: Status, unanswered: str = "") -> list[str]:
 
     `unanswered` says what the best decision rests on, if nobody has answered yet.
     """
-    said = [_in_force(status, unanswered), _certified(status), _expected_loss(status)]
+    said = [_in_force(status, unanswered), _expected_loss(status), _certified(status)]
     if status.stage == Stage.FINISHED:
         said.append(f"Finished: {status.reason or 'no further wave is planned'}.")
     said += [LIVES.get(status.life, ""), _forecast(status), *(hold.sentence for hold in status.holds)]
@@ -323,10 +322,10 @@ def _in_force(status: Status, unanswered: str) -> str:
 def _certified(status: Status) -> str:
     best = status.best
     if best.certified is None or best.confidence is None:
-        return "Certified: nothing yet."
+        return "Not certified yet."
     limit = f" by more than {number(best.certified)}" if best.certified > 0 else ""
-    percent = math.floor(1e4 * best.confidence + 1e-6) / 100  # never more than is promised
-    return f"Certified: no decision is better than {describe(best.decision)}{limit}, with {percent:g} % confidence."
+    sure = percent(best.confidence)
+    return f"Certified: no decision is better than {describe(best.decision)}{limit}, with {sure} confidence."
 
 
 def _expected_loss(status: Status) -> str:
