@@ -68,7 +68,7 @@ class DBCARE(Pooled):
         cost = PRICE * problem.bias_std * math.sqrt(problem.largest_variance)
         cost = cost if self.answer_cost is None else self.answer_cost
         loss = problem.horizon * answer_deviation(problem) * math.sqrt(2 * math.log(arms))
-        return round(self.share * (loss / (2 * cost * arms)) ** (2 / 3))
+        return round(self.share * math.pow(loss / (2 * cost * arms), 2 / 3))
 
     def _racing(self, problem: Problem, state: State) -> Indices:
         """Return the arms that are not clearly behind the leader, best first."""
