@@ -50,7 +50,7 @@ class BoTorch(Configured):
         """Return the state after the pilot; refuse, in one sentence, if BoTorch is not installed."""
         if not installed():
             raise InputError(f"the policy {self.name!r} needs BoTorch; install it with: pip install botorch")
-        return _modelled(problem, Modelled(**vars(prior_state(problem))))
+        return _modelled(problem, Modelled(**vars(prior_state(problem))), self.seed)
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the batch of largest expected improvement; without a pilot, the first is spread evenly."""
@@ -68,7 +68,7 @@ class BoTorch(Configured):
         """Fit the model to all averages, and use the decision of largest posterior mean."""
         feedback.check(plan)
         assert isinstance(state, Modelled)
-        after = _modelled(problem, state.record(plan, feedback))
+        after = _modelled(problem, state.record(plan, feedback), self.seed)
         return after, unproven(problem, after, plan)
 
     def _batch(self, problem: Problem, state: Modelled, count: int) -> Any:
@@ -77,11 +77,12 @@ class BoTorch(Configured):
         from botorch.acquisition import qLogNoisyExpectedImprovement
         from botorch.optim import optimize_acqf_discrete
         from botorch.sampling import SobolQMCNormalSampler
+        from botorch.utils.sampling import manual_seed
 
         sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=self.seed + state.wave)
         seen = state.gp.train_inputs[0]
         choices = torch.tensor(in_unit_cube(problem, problem.decisions.points))
-        with quiet():
+        with quiet(), manual_seed(self.seed + state.wave):  # which baseline to prune is drawn
             acquisition = qLogNoisyExpectedImprovement(state.gp, seen, sampler, prune_baseline=True)
             chosen, _ = optimize_acqf_discrete(acquisition, count, choices, unique=True)
         places = (chosen[:, None] == choices).all(dim=2).numpy()
@@ -106,7 +107,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def _modelled(problem: Problem, state: Modelled) -> Modelled:
+def _modelled(problem: Problem, state: Modelled, seed: int) -> Modelled:
     """Return the state with a model of the pilot's averages and of all waves', and the decision that follows."""
     rows = all_rows(problem, state.history, pilot_rows(problem))
     if not len(rows):
@@ -115,12 +116,13 @@ def _modelled(problem: Problem, state: Modelled) -> Modelled:
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
     from botorch.models.transforms import Standardize
+    from botorch.utils.sampling import manual_seed
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
     averages = rows.residual + prior_means(problem, rows.points)
     known = in_unit_cube(problem, rows.points), averages[:, None], rows.noise.diagonal()[:, None]
     gp = SingleTaskGP(*map(torch.tensor, known), outcome_transform=Standardize(m=1))
-    with quiet():
+    with quiet(), manual_seed(seed):  # a fit that fails begins again where a draw says
         fit_gpytorch_mll(ExactMarginalLogLikelihood(gp.likelihood, gp))
     with torch.no_grad():
         mean = gp.posterior(torch.tensor(in_unit_cube(problem, problem.decisions.points))).mean.numpy()
