@@ -14,7 +14,10 @@ from voxpop.model.kernels import Kernel, SquaredExponential
 from voxpop.model.problem import Evidence, Indices, Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Feedback, Info, Plan
-from voxpop.policies import Policy
+from voxpop.policies import POLICIES, Policy
+from voxpop.policies.botorch import installed
+
+RUNNABLE = [name for name in POLICIES if name != "botorch" or installed()]
 
 
 def own(state: State) -> Any:

@@ -17,7 +17,7 @@ ROOMS += ("io", "journal", "report", "study", "simulation", "client", "service",
 PURE = tuple(room for room in ROOMS[: ROOMS.index("io")] if room != "runtime")  # which looks at the machine
 
 # What the mathematics may import from outside: nothing that sees files, the network, the clock or the environment.
-LIBRARIES = {"numpy", "scipy", "dp_accounting", "opendp", "msgspec"}
+LIBRARIES = {"numpy", "scipy", "dp_accounting", "opendp", "msgspec", "torch", "botorch", "gpytorch"}
 STANDARD = {
     "__future__",
     "abc",
@@ -36,6 +36,7 @@ STANDARD = {
     "numbers",
     "operator",
     "typing",
+    "warnings",
 }
 # Noise for real people comes from the operating system.
 EXCEPTIONS = {

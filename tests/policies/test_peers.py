@@ -21,7 +21,7 @@ from voxpop.privacy import Private
 from voxpop.simulation.people import GPPeople
 from voxpop.simulation.simulator import simulate_waves
 
-PEERS = ("pilot-only", "equal-split", "halving", "thompson")
+PEERS = ("pilot-only", "equal-split", "halving", "thompson", "dbcare", "rho")
 PILOT = Evidence(np.array([[0.1, 0.1], [0.5, 0.5], [0.9, 0.2]]), np.full(3, 5.0), 30, np.array([0.2, 0.9, -0.4]))
 
 
@@ -82,10 +82,13 @@ def test_a_peer_stops_at_the_horizon(name: str, horizon: int) -> None:
         assert [plan.length for plan in plans] == [4, 3]
 
 
+FEW: dict[str, dict[str, int]] = {"thompson": {"people": 3, "steps": 4}, "rho": {"numbers": 9}}
+
+
 @pytest.mark.parametrize("name", PEERS[1:])
 def test_a_peer_enlists_the_people_whom_privacy_needs(name: str) -> None:
     problem = random_problem(1, n=6, horizon=300)
-    policy = make_policy(name, people=3, **({"steps": 4} if name == "thompson" else {}))
+    policy = make_policy(name, **FEW.get(name, {"people": 3}))
     people = GPPeople(problem, truth(problem))
     waves = [wave for (wave,), _ in simulate_waves(problem, policy, people, 0, Private("central", 5.0, floor=77))]
     assert {wave.plan.people for wave in waves} == {77}

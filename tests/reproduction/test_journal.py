@@ -9,10 +9,10 @@ import pytest
 
 from reproduction import journal as journals
 from reproduction.journal import Journal, key_of
+from tests.helpers import RUNNABLE
 from tests.helpers_cli import refusal
 from tests.reproduction.helpers import summary
 from voxpop.errors import InputError
-from voxpop.policies import POLICIES
 from voxpop.simulation.comparison import perform
 from voxpop.simulation.trials import Trial
 
@@ -36,7 +36,7 @@ def test_a_journal_that_is_not_there_is_empty(journal: Journal) -> None:
 
 
 def test_what_is_written_is_read(journal: Journal) -> None:
-    trials = [Trial("camel", policy, seed=3, size=25, horizon=700) for policy in POLICIES]
+    trials = [Trial("camel", policy, seed=3, size=25, horizon=700) for policy in RUNNABLE]
     kept = {trial: perform(trial) for trial in trials}
     with journal.writing() as keep:
         for trial, found in kept.items():

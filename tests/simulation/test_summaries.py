@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.helpers import RUNNABLE
 from tests.reproduction.helpers import exact_regret
-from voxpop.policies import POLICIES
 from voxpop.simulation.comparison import grid, perform, summarise
 from voxpop.simulation.runs import Run
 from voxpop.simulation.trials import Trial
@@ -47,10 +47,10 @@ def every_round(run: Run) -> list[int]:
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Run]:
     """A run of every policy."""
-    return {policy: Trial("camel", policy, seed=3, size=25, horizon=700).run() for policy in POLICIES}
+    return {policy: Trial("camel", policy, seed=3, size=25, horizon=700).run() for policy in RUNNABLE}
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", RUNNABLE)
 def test_the_curve_is_the_regret_at_every_round_of_the_grid(runs: dict[str, Run], policy: str) -> None:
     run = runs[policy]
     lost = exact_regret(every_round(run), run.scenario.f)

@@ -8,7 +8,7 @@ from typing import Any
 
 from voxpop.errors import InputError, one_of
 from voxpop.model.options import Option, options_of
-from voxpop.policies import bbkb, bpe, dpbe, gp_ucb, peers, waves
+from voxpop.policies import bbkb, botorch, bpe, dbcare, dpbe, gp_ucb, peers, rho, waves
 from voxpop.policies.protocol import Policy
 from voxpop.runtime.extensions import find
 
@@ -28,6 +28,9 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "equal-split": peers.EqualSplit,
     "halving": peers.Halving,
     "thompson": peers.Thompson,
+    "dbcare": dbcare.DBCARE,
+    "rho": rho.RHO,
+    "botorch": botorch.BoTorch,
 }
 DEFAULT = "waves"
 

@@ -14,13 +14,14 @@ import numpy as np
 from voxpop.errors import Array, InputError, one_of
 from voxpop.model.state import State
 from voxpop.policies import Policy
+from voxpop.policies.botorch import installed
 from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.report.stakes import regret_curve
 from voxpop.simulation.runs import Described, Run, Scenario, simulate
 from voxpop.simulation.trials import Trial
 
 # The default first, then what a practitioner would use instead.
-CONTENDERS = ("waves", "dpbe", "pilot-only", "equal-split", "halving", "thompson", "gp-ucb")
+CONTENDERS = ("waves", "dpbe", "pilot-only", "equal-split", "halving", "thompson", "dbcare", "rho", "gp-ucb")
 COSTS = {"numbers": "numbers sent", "people": "people asked", "waves": "waves"}
 HEADINGS = ("policy", "regret at T", *COSTS.values(), "optimum kept", "certificate true")
 
@@ -206,6 +207,8 @@ def suitable(policies: Mapping[str, Policy], scenario: Scenario, privacy: Privac
     }
     if "pilot-only" in policies and not scenario.problem.pilot:
         reasons["pilot-only"] = "needs a pilot, and this study has none"
+    if "botorch" in policies and not installed():
+        reasons["botorch"] = "needs BoTorch, which is not installed (pip install botorch)"
     chosen = [name for name in policies if name not in reasons]
     if not chosen:
         raise InputError(f"nothing is left to compare: {because(reasons)}; name other policies")
