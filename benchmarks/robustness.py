@@ -37,7 +37,7 @@ Rows = Iterator[tuple[object, ...]]
 Study = Callable[[int], Scenario]  # of a seed
 HORIZON = 20_000
 DELTA = 0.05
-ASKED = np.arange(2)
+ASKED, ROUNDS = np.arange(2), np.ones(2, dtype=np.intp)  # of `Fixed` waves
 CENTRAL = Private("central", 5.0)
 
 
@@ -159,7 +159,7 @@ class Fixed(Waves):
     def plan(self, problem: Problem, state: State, channel: Channel = ALL) -> Plan | End:
         if state.wave == self.most_waves:
             return End("all waves of the design are over")
-        return Plan(state.wave + 1, ASKED, np.ones(2, dtype=np.intp), self.people, state.best, sealed=SEALED)
+        return Plan(state.wave + 1, ASKED, ROUNDS, self.people, state.best, sealed=SEALED)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def worst(waves: int, people: int) -> Scenario:
     correlation = np.sqrt(1 - 0.1**2)
     matrix = np.array([[1, 0, 0], [0, 1, correlation], [0, correlation, 1]])
     problem, f = Problem.of_matrix(matrix, 0.3, 0.3, 10.0, HORIZON), np.array([0.0, -0.5, 0.001])
-    noise = problem.answer_noise(ASKED, np.ones(2), waves * people * SEALED)
+    noise = problem.answer_noise(ASKED, ROUNDS, waves * people * SEALED)
     level = (1 - LOOK) ** (waves + 1) * DELTA  # of the last statement
     found = AffineEstimator(problem, ASKED, noise, None, factor(level)).values_and_gaps(np.arange(3), 0, 10.0)[1]
     mean = f - underestimated(problem, ASKED, 0, found.weights[2], 2)
@@ -266,10 +266,10 @@ def cases() -> Iterator[Case]:
         yield Case(f"people: {kind}", partial(odd, kind))
         yield Case(f"people: {kind}, central, eps 5", partial(odd, kind), privacy=CENTRAL)
     for times in (0.5, 2.0):
-        for policy, told in ((Waves(), "single answers"), (Totals(), "totals")):
+        for told, seen in ((Waves(), "single answers"), (Totals(), "totals")):
             for study, where in ((always(three), "two of 3 tie"), (smooth, "line")):
                 wrong = partial(misjudged, study, ("bias_std", "noise_std"), times)
-                yield Case(f"misjudged: v and sigma x {times:g}, {where}, {told}", wrong, policy)
+                yield Case(f"misjudged: v and sigma x {times:g}, {where}, {seen}", wrong, told)
     yield Case("other: B x 1/3", partial(misjudged, smooth, ("norm_bound",), 1 / 3), runs=60)
     for scale in (1.0, 2.0):
         yield Case(f"other: shocks {scale:g}", partial(unsteady, scale, 0.0), runs=60)
@@ -282,8 +282,8 @@ def recorded() -> Iterator[list[tuple[int, Statement]]]:
     """Keep every statement that is made, with the action that it is about."""
     made, state = list[tuple[int, Statement]](), Evidence.state
 
-    def record(evidence: Evidence, best: int, level: float) -> Statement:
-        said = state(evidence, best, level)
+    def record(evidence: Evidence, best: int, *given: float) -> Statement:
+        said = state(evidence, best, *given)
         made.append((best, said))
         return said
 

@@ -7,9 +7,9 @@ calibration  how well a pilot's constants describe people who are not Gaussian, 
 rehearsals   what two rehearsals foretell of a study, and what the study then takes
 shocks       what shocks that all people share, or a drift of f, do to a one-sided statement of a wave
 certificates what the default certifies and costs in named studies, in the open and with privacy
-robustness   how often `waves` keep the optimum and certify the truth, when the model holds and when it does not
+robustness   how often what `waves` certify is false: with nothing to spare, and with people who break assumptions
 
-All seeds of `robustness` take an hour on one core, those of the others at most a few minutes.
+All seeds of `robustness` take a quarter of an hour on one core, those of the others at most a few minutes.
 """
 
 from __future__ import annotations
