@@ -256,12 +256,12 @@ def cases() -> Iterator[Case]:
     yield Case("tight: two of 3 tie, central, eps 5", always(three), privacy=CENTRAL, runs=400)
     yield Case("tight: two of 8 tie, cheap answers", always(eight), cheap, runs=400)
     for waves, people in ((1, 100), (1, 20), (4, 100), (12, 100)):
-        name, policy = f"tight: worst f, {waves} x {people} people", Fixed(most_waves=waves, people=people)
+        name, policy = f"tight: worst f, {waves} x {people}", Fixed(most_waves=waves, people=people)
         yield Case(name, always(worst(waves, people)), policy, runs=400)
-    yield Case("tight: worst f, 1 x 100 people, totals", always(worst(1, 100)), FixedTotals(most_waves=1), runs=400)
-    yield Case("tight: worst f, 4 x 100 people, totals", always(worst(4, 100)), FixedTotals(most_waves=4), runs=400)
+    yield Case("tight: worst f, 1 x 100, totals", always(worst(1, 100)), FixedTotals(most_waves=1), runs=400)
+    yield Case("tight: worst f, 4 x 100, totals", always(worst(4, 100)), FixedTotals(most_waves=4), runs=400)
     many = Fixed(most_waves=4, people=1000)
-    yield Case("tight: worst f, 4 x 1000 people, central, eps 5", always(worst(4, 1000)), many, CENTRAL, 400)
+    yield Case("tight: worst f, 4 x 1000, central, eps 5", always(worst(4, 1000)), many, CENTRAL, 400)
     for kind in ODD:
         yield Case(f"people: {kind}", partial(odd, kind))
         yield Case(f"people: {kind}, central, eps 5", partial(odd, kind), privacy=CENTRAL)
