@@ -13,7 +13,7 @@ from voxpop.errors import Array
 from voxpop.gp.belief import Rows, all_rows, own_noise, pilot_rows
 from voxpop.model.problem import TRUST, Indices, Problem
 from voxpop.model.waves import End, Feedback, Plan, Tally, changed
-from voxpop.policies.waves.policy import LISTED, LOOK, Waves, WavesState
+from voxpop.policies.waves.policy import FIRST, LISTED, LOOK, Waves, WavesState
 from voxpop.policies.waves.sealing import (
     PILOT_SEALED,
     SEALED,
@@ -326,7 +326,7 @@ def test_each_decision_of_the_list_has_its_part_of_the_level() -> None:
         assert state.evidence is not None
         listed = state.outlook.shortlist(LISTED).tolist()
         level = (1 - LOOK) / LOOK * (state.delta - state.spent)  # what was spent at the end
-        part = 1.0 if len(listed) == 1 else 0.5 if state.best == listed[0] else 0.5 / (len(listed) - 1)
+        part = 1.0 if len(listed) == 1 else FIRST if state.best == listed[0] else (1 - FIRST) / (len(listed) - 1)
         alone = state.evidence.state(state.best, part * level).certificate
         assert state.certificate <= alone * (1 + 1e-6)
         assert state.best == listed[0] or state.certificate == pytest.approx(alone, rel=1e-6)

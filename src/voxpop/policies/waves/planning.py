@@ -26,6 +26,7 @@ from voxpop.policies.waves.sealing import SEALED, Evidence, Part
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
 PEOPLE_RATIO = 1.45
+CERTIFIED_RATIO = 1.1  # for waves that aim at a certificate
 GOOD_ENOUGH = 0.86  # of the largest net
 FINALISTS = tuple(np.linspace(0.8, 0.98, 10).tolist())  # shares of the largest net
 LAST_FINALISTS = (0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 1.0)  # if the number of waves is limited
@@ -65,11 +66,11 @@ class Offer:
         """What it brings beyond its cost."""
         return self.gain - self.cost
 
-    def plan(self, wave: int, reference: int) -> Plan:
-        """Return the offer as a plan."""
+    def plan(self, wave: int, reference: int, sealed: float) -> Plan:
+        """Return the offer as a plan of which this share is sealed."""
         pulls = np.full(len(self.arms), self.rounds, dtype=np.intp)
         forecast = Forecast(self.gain, self.answers, self.exploring)
-        return Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast, sealed=SEALED)
+        return Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast, sealed=sealed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,7 @@ class Planner:
     limits: Limits
     fewest: int
     waves_left: int | None  # with this one; None: as many as pay
+    sealed: float = SEALED  # the share of what people say that is set aside
 
     @property
     def _enough(self) -> float:
@@ -136,11 +138,11 @@ class Planner:
     def _values(self, places: Indices, rounds: int, people: Array, fresh: bool = False) -> Array:
         arms = self.outlook.actions[places]
         pulls = np.full(len(arms), rounds, dtype=np.intp)
-        single = self.problem.answer_noise(arms, pulls) / (1 - SEALED)
+        single = self.problem.answer_noise(arms, pulls) / (1 - self.sealed)
         hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.wave + 1, arms, pulls, self.fewest))
         if hidden is None:
             return self.outlook.values_of_people(places, single, people, fresh)
-        variance = hidden.variance(people) / (1 - SEALED)
+        variance = hidden.variance(people) / (1 - self.sealed)
         found = np.zeros(len(people))
         noises = single / people[:, None, None] + variance[:, None, None] * hidden.shape
         usable = np.isfinite(variance)
@@ -175,13 +177,13 @@ def useful_rounds(problem: Problem) -> list[int]:
     return sorted({1, max(1, math.ceil(most / 4)), max(1, most)})
 
 
-def numbers_of_people(least: int, most: int) -> Array:
-    """List numbers of people between two limits, each 1.45 times the one before."""
-    steps = math.floor(math.log(most / least) / math.log(PEOPLE_RATIO)) if most > least else 0
-    return np.unique(np.ceil(least * PEOPLE_RATIO ** np.arange(steps + 1)).clip(max=most))
+def numbers_of_people(least: int, most: int, ratio: float = PEOPLE_RATIO) -> Array:
+    """List numbers of people between two limits, each so many times the one before."""
+    steps = math.floor(math.log(most / least) / math.log(ratio)) if most > least else 0
+    return np.unique(np.ceil(least * ratio ** np.arange(steps + 1)).clip(max=most))
 
 
-SEALED_AT_LAST = 0.75  # the share that is sealed in a wave that aims at a certificate
+SEALED_AT_LAST = 0.9  # the share that is sealed in a wave that aims at a certificate
 MOST_ARMS = 128
 CROWDS = (200, 5_000)  # numbers of people for which arms are chosen
 MOST_ASKED = 1_000_000  # people
@@ -234,7 +236,7 @@ class Certifier:
         most = min(self.limits.people, self.limits.numbers // len(arms), MOST_ASKED)
         if most < self.fewest:
             return
-        people = numbers_of_people(self.fewest, most).astype(int)
+        people = numbers_of_people(self.fewest, most, CERTIFIED_RATIO).astype(int)
         low, high = -1, len(people)
         while high - low > 1:
             middle = (low + high) // 2

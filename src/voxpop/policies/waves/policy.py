@@ -26,7 +26,7 @@ from voxpop.policies.protocol import ALONE, OVER, Configured
 from voxpop.policies.waves.fitting import model_check, people_check
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
-from voxpop.policies.waves.sealing import Evidence, Model, Part, factor, revised, split_pilot, split_wave
+from voxpop.policies.waves.sealing import SEALED, Evidence, Model, Part, factor, revised, split_pilot, split_wave
 from voxpop.runtime.machine import one_thread
 
 STOPPING = "When to stop asking; all may be left out"
@@ -34,9 +34,12 @@ stopping = partial(option, panel=STOPPING)
 CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
 MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
-RESERVE = 0.7  # standard errors by which answers may turn out worse than expected; more after each failure
+TOLERANT = 0.4  # the share that is sealed where a tolerance is to be certified
+TRIED = 0.7  # of what is left of delta, for a wave that aims at a certificate
+RESERVE = 1.2  # standard errors by which answers may turn out worse than expected; more after each failure
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
 ASIDE = LOOK / 2  # of what is left of delta before a wave, for all that may be done otherwise than to ask it and go on
+FIRST = 0.8  # of the level at the end, for the recommendation
 LISTED = 4  # decisions among which sealed answers may choose, at most
 BEFORE_SEALS = (
     "was planned by an earlier version of voxpop, whose certificates have used up the chance of error: nothing more is "
@@ -114,7 +117,7 @@ class WavesState(State):
     def concluded(self) -> Self:
         """Return the state at the end of the study, where all but a small rest of delta is spent.
 
-        A few decisions are listed by what was not sealed, each with its part of the level: the recommendation with half
+        A few decisions are listed by what was not sealed, each with its part of the level: the recommendation with most
         of it. All answers together choose among them, unless more was certified about the recommendation before.
         """
         if self.over or self.settled:
@@ -126,9 +129,9 @@ class WavesState(State):
         everything = Rows.joined([self.view.belief.rows, *sealed], dimensions(self.problem))
         belief, (first, *others) = belief_of(self.problem, everything), self.outlook.shortlist(LISTED).tolist()
         choice = max([first, *others], key=lambda action: float(belief.mean[action]))
-        end = None if choice == first else self.opened(1 - LOOK, choice, 0.5 / len(others))
+        end = None if choice == first else self.opened(1 - LOOK, choice, (1 - FIRST) / len(others))
         if end is None or end.certificate > self.certificate:
-            choice, end = first, self.opened(1 - LOOK, first, 0.5 if others else 1.0)
+            choice, end = first, self.opened(1 - LOOK, first, FIRST if others else 1.0)
             end = changed(  # what was said before is still said
                 end,
                 active=np.intersect1d(self.active, end.active),
@@ -266,11 +269,14 @@ class Waves(Configured):
         state, problem = state.unsealed, state.problem  # in which people vary as they have shown
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
-        planner = Planner(problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left)
+        sealed = SEALED if self.tolerance is None else TOLERANT
+        planner = Planner(
+            problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left, sealed
+        )
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best()
         if offer is not None:
-            return self._rested(self._checked(offer.plan(state.wave + 1, state.best), state, limits), limits)
+            return self._rested(self._checked(offer.plan(state.wave + 1, state.best, sealed), state, limits), limits)
         if self.tolerance is None:
             return End("asking more people no longer pays" if state.wave else "asking people does not pay")
         return self._certify(problem, state, channel, limits, fewest)
@@ -316,7 +322,7 @@ class Waves(Configured):
         """Return the share of what is left of delta that is spent after the next wave."""
         if not certifying:
             return LOOK
-        return 1 - LOOK if _certifying(state) == CERTIFYING - 1 else 0.5
+        return 1 - LOOK if _certifying(state) == CERTIFYING - 1 else TRIED
 
     def advance(self, problem: Problem, state: State, plan: Plan, feedback: Feedback) -> tuple[State, Info]:
         """Split the wave's answers, pool one part with the others, and say what the sealed parts prove."""

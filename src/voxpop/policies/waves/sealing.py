@@ -31,11 +31,12 @@ from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
 from voxpop.gp.widths import AffineEstimator
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Kernel
-from voxpop.model.problem import Indices, Problem, reward_range_of
+from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Answered, Feedback, Plan, Weighting
 
 SEALED = 0.25  # the share of what people say that is set aside
 PILOT_SEALED = 0.75  # of the pilot: it covers what no wave asks about
+LIMITED = 0.1  # the share of a level that bounds the chosen action from below, where rewards have an upper limit
 DRAWN = 0.1  # the share of a level that covers the draw of a finite population
 COARSE = 2.0**16  # steps of the grid of answers: processors differ by less, and draw the same w
 
@@ -174,11 +175,19 @@ class Evidence:
     population: int | None = None  # of this size, its own mean is meant, not that of a larger one behind it
 
     def state(self, best: int, level: float) -> Statement:
-        """Make the statement about an action that was chosen by plan parts, at a level that is spent by it."""
-        problem, at = self.problem, np.arange(self.problem.size)
+        """Make the statement about an action that was chosen by plan parts, at a level that is spent by it.
+
+        If no reward is above some limit, a small share of the level bounds f(best) from below: nothing is better by
+        more than what is left up to the limit.
+        """
+        problem, at, most = self.problem, np.arange(self.problem.size), math.inf
+        if math.isfinite(high := problem.limits[1]):
+            estimator, bound = self._estimator(LIMITED * level, 1)
+            estimate, width = affine_values(estimator, np.array([best]), bound, self._residual)
+            most, level = high - float(problem.means[best] + estimate[0] - width[0]), (1 - LIMITED) * level
         estimator, bound = self._estimator(level, 1)
         estimate, width = affine_values_and_gaps(estimator, at, best, bound, self._residual)[1]
-        gaps = problem.means - problem.means[best] + estimate + width
+        gaps = np.minimum(problem.means - problem.means[best] + estimate + width, most)
         gaps[best] = 0.0
         estimator, bound = self._estimator(level, 2 * problem.size)
         estimate, width = affine_values(estimator, at, bound, self._residual)
@@ -186,7 +195,7 @@ class Evidence:
 
     def assumed(self, best: int) -> float:
         """Return by how much any action can be better than this one, before anybody is asked."""
-        low, high = reward_range_of(self.problem.reward_range)
+        low, high = self.problem.limits
         ahead = self.problem.means - self.problem.means[best]
         most = (ahead + replace(self, parts=()).widths(np.arange(self.problem.size), best, 1.0)).max()
         return min(high - low, float(most))
