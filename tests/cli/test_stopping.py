@@ -90,12 +90,12 @@ def test_a_file_s_setting_may_be_misspelt(main: Main, tmp_path: Path) -> None:
     assert "tea.toml: policy 'waves' does not take most_persons; it takes answer_cost" in done.err
 
 
-def answered(tmp_path: Path, question: dict[str, Any]) -> Path:
+def answered(tmp_path: Path, question: dict[str, Any], spread: float = 0.2) -> Path:
     """Write the answers of people to whom the price 2 is best."""
     rows = [
-        f"p{question['wave']}-{person},{decision['price']},{1 - (decision['price'] - 2) ** 2 + 0.01 * (person % 5)}"
+        f"p{question['wave']}-{person},{price},{1 - (price - 2) ** 2 + spread * ((3 * person + place) % 5 - 2)}"
         for person in range(question["people"])
-        for decision in question["decisions"]
+        for place, price in enumerate(decision["price"] for decision in question["decisions"])
     ]
     (tmp_path / "answers.csv").write_text("person,price,reward\n" + "\n".join(rows) + "\n")
     return tmp_path / "answers.csv"

@@ -60,8 +60,8 @@ FAULTS = [
         "a finite population's best action is not random",
         "The own deviations of a finite population count for one action, and not for the best of all.",
         SEALED,
-        "bound += factor(level / n) *",
-        "bound += factor(level) *",
+        "factor(DRAWN * level / n) *",
+        "factor(DRAWN * level) *",
         (f"{SEALING}::test_a_finite_population_is_meant_itself_with_its_own_best_action",),
     ),
     Fault(

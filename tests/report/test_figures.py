@@ -11,11 +11,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from voxpop.errors import Array, InputError
-from voxpop.gp.belief import Belief, all_rows, belief_of
+from voxpop.gp.belief import Belief, all_rows, belief_of, shown_in
 from voxpop.journal.journal import Course
 from voxpop.model.words import number
 from voxpop.policies.waves.policy import WavesState
-from voxpop.policies.waves.sealing import split_pilot
+from voxpop.policies.waves.sealing import revised, split_pilot
 from voxpop.report.drawing import inline, png
 from voxpop.report.figures import DRAWINGS, draw, figure, overview, pictures
 from voxpop.report.figures.decision import slice_along
@@ -157,7 +157,9 @@ def planned(run: Run, waves: int) -> Belief:
         assert isinstance(state, WavesState)
         assert state.final is not None
         return state.final.belief
-    return belief_of(problem, all_rows(problem, state.history[:waves], split_pilot(problem, 0)[0]))
+    shown = shown_in(problem, state.history[:waves])
+    pilot = revised(split_pilot(problem, 0)[0], problem, shown)
+    return belief_of(shown, all_rows(shown, state.history[:waves], pilot))
 
 
 def test_every_wave_has_a_panel_with_what_was_known_after_it(waves: Run) -> None:

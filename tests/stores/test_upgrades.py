@@ -36,7 +36,7 @@ def goes_on(database: Database, folder: Path) -> None:
         7,
         7,
     )
-    assert it.status.best.certified == 2.3412096877526363
+    assert it.status.best.certified is None  # it is no better than what is assumed
     it.run()
     last = record.of(STUDY)
     assert last is not None

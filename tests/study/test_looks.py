@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from voxpop.errors import InputError
 from voxpop.journal.journal import Course, Known
 from voxpop.journal.question import Question
+from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.report.tables import exported
@@ -64,7 +66,8 @@ def test_a_look_at_the_end_before_another_program_goes_on_is_paid_for(tmp_path: 
 
 
 def test_waves_that_contradict_each_other_certify_nothing_wherever_one_looks() -> None:
-    study = Study(PROBLEM, answer_cost=1e-4)
+    few = Decisions(np.linspace(0, 1, 5)[:, None])  # so that both waves ask about some of them
+    study = Study(replace(PROBLEM, decisions=few), answer_cost=1e-4)
     tell(study, 0)
     assert study.best.regret is not None
     tell(study, 1, shift=30.0)

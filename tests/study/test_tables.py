@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import evidence
+from voxpop.gp.belief import own_noise
 from voxpop.journal.journal import Course
 from voxpop.journal.tables import TABLES, answer_rows, best_rows, decision_rows, wave_rows
 from voxpop.journal.wave import Wave
@@ -80,8 +81,12 @@ def test_answers_are_averages_with_their_error() -> None:
     rows = answer_rows(course)
     assert [row["average"] for row in rows] == closed.feedback.mean.tolist()
     assert {(row["wave"], row["people"]) for row in rows} == {(1, closed.people)}
-    # One answer varies by v^2 k(x, x) + sigma^2 / rounds; people's averages by that over their number.
-    errors = [np.sqrt((0.2**2 + 0.1**2 / row["rounds"]) / closed.people) for row in rows]
+    assert closed.feedback.variances is not None
+    errors = np.sqrt(own_noise(course.problem, closed.plan, closed.feedback)[0].diagonal())
+    # One answer is expected to vary by v^2 k(x, x) + sigma^2 / rounds; people's averages by that over their number.
+    expected = np.array([np.sqrt((0.2**2 + 0.1**2 / row["rounds"]) / closed.people) for row in rows])
+    seen = np.sqrt(closed.feedback.variances / closed.people)
+    assert ((errors - seen) * (errors - expected) <= 1e-12).all()  # it lies between
     assert [row["error"] for row in rows] == pytest.approx(errors)
 
 

@@ -233,6 +233,7 @@ class Waves(Configured):
         """Return the state in which only the prior and the pilot are known, and nothing is certified."""
         state = WavesState.prior(problem, problem.norm_bound)
         state = changed(state, model=Model(problem.norm_bound), delta=self.delta)
+        state = changed(state, evidence=self._evidence(problem, state))
         return self._decide(state, self._belief(problem, state)).unsealed
 
     def _belief(self, problem: Problem, state: WavesState) -> Belief:
