@@ -81,5 +81,5 @@ def test_waves_that_contradict_each_other_certify_nothing_wherever_one_looks() -
     assert Summary.of(snapshot, 0.0).certified is None
     assert Known.of(course.definition, course.state).certified == math.inf  # which is drawn as nothing
     assert json.loads(exported(course, ".json", "decisions"))["summary"]["certified"] is None
-    assert "nothing yet" in repr(study)
-    assert len(course.state.active) == PROBLEM.size
+    assert "not certified yet" in repr(study)
+    assert len(course.state.active) == len(few)

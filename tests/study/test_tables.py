@@ -86,7 +86,7 @@ def test_answers_are_averages_with_their_error() -> None:
     # One answer is expected to vary by v^2 k(x, x) + sigma^2 / rounds; people's averages by that over their number.
     expected = np.array([np.sqrt((0.2**2 + 0.1**2 / row["rounds"]) / closed.people) for row in rows])
     seen = np.sqrt(closed.feedback.variances / closed.people)
-    assert ((errors - seen) * (errors - expected) <= 1e-12).all()  # it lies between
+    assert ((errors - seen) * (errors - expected) <= 1e-12).all()  # it lies between, or is what was seen
     assert [row["error"] for row in rows] == pytest.approx(errors)
 
 

@@ -68,8 +68,8 @@ def own_noise(problem: Problem, plan: Plan, feedback: Feedback) -> tuple[Array, 
     """Compute the covariance of a wave's averages as people showed it, and its degrees of freedom.
 
     Where single answers are seen, it is their own covariance, with the model's as that of `TRUST` people more: the
-    posterior of an inverse Wishart prior. For Gaussian people the scatter is independent of the averages. Where only
-    totals are seen, it is what is expected.
+    posterior of an inverse Wishart prior. Where people vary more than that, they count as they are seen. For Gaussian
+    people the scatter is independent of the averages. Where only totals are seen, it is what is expected.
     """
     if feedback.scatter is None or feedback.variances is None or feedback.freedom <= 0:
         return total_noise(problem, plan, feedback), math.inf
@@ -79,6 +79,8 @@ def own_noise(problem: Problem, plan: Plan, feedback: Feedback) -> tuple[Array, 
         scatter = model * np.outer(ratios, ratios)
     freedom = TRUST + feedback.freedom
     noise = (TRUST * model + feedback.freedom * scatter) / (freedom * feedback.effective)
+    more = np.sqrt(np.maximum(feedback.variances / (feedback.effective * noise.diagonal()), 1.0))
+    noise = np.asarray(noise * np.outer(more, more))
     return noise if feedback.noise is None else noise + feedback.noise, freedom
 
 
@@ -120,7 +122,7 @@ def prior_means(problem: Problem, points: Array) -> Array:
 
 def _noise(problem: Problem, group: Evidence) -> Array:
     """Compute the covariance of the average answers of a group."""
-    covariance, spread = group.covariance, problem.spread_at(group.points)
+    covariance, (spread, _) = group.covariance, problem.pilot_spread(group.points)
     if covariance is None:
         covariance = problem.bias_std**2 * problem.kernel(group.points, group.points) / group.people
         covariance.flat[:: len(covariance) + 1] += problem.noise_std**2 / group.rounds / group.people

@@ -330,13 +330,30 @@ class Problem:
         new.__dict__["shown"] = Shown.joined([*seen] if self.shown is None else [self.shown, *seen])
         return new
 
+    def pilot_spread(self, points: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the spread with which the pilot's averages count, and where its own people were seen to vary.
+
+        Where they vary more than people nearby and the model say, they count as they are seen.
+        """
+        spread, seen = self.spread_at(points), np.zeros(len(points), dtype=bool)
+        if self.shown is not None:
+            same = (points[:, None, :] == self.shown.points).all(axis=2) & (self.shown.freedom > 0)  # (points, rows)
+            spread = np.maximum(spread, np.sqrt(np.max(same * self.shown.ratios, axis=1, initial=0.0)))
+            seen = same.any(axis=1)
+        return spread, seen
+
     def spread_at(self, points: Array) -> Array:
         """Return the spread at points: what was shown nearby, and the model as so many people more, averaged."""
-        if self.shown is None:
+        if self.shown is None or not len(points):
             return np.ones(len(points))
-        alike = np.clip(self.kernel(points, self.shown.points) / self.largest_variance, 0.0, 1.0) ** NEARBY
-        weights = alike * self.shown.freedom  # (points, rows)
-        return np.asarray(np.sqrt((TRUST + weights @ self.shown.ratios) / (TRUST + weights.sum(axis=1))))
+        found, own = [], np.maximum(self.kernel.diagonal(self.shown.points), np.finfo(float).tiny)
+        for start in range(0, len(points), GRAM_LIMIT):
+            some = points[start : start + GRAM_LIMIT]
+            scale = np.sqrt(np.outer(np.maximum(self.kernel.diagonal(some), np.finfo(float).tiny), own))
+            alike = np.clip(self.kernel(some, self.shown.points) / scale, 0.0, 1.0) ** NEARBY
+            weights = alike * self.shown.freedom  # (points, rows)
+            found.append(np.sqrt((TRUST + weights @ self.shown.ratios) / (TRUST + weights.sum(axis=1))))
+        return np.concatenate(found)
 
     @cached_property
     def _gram(self) -> Array | None:

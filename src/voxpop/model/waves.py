@@ -32,7 +32,7 @@ def changed(record: Record, **changes: Any) -> Record:
     return new
 
 
-HALF = 2**20  # the split point for exact products of whole numbers
+HALF = 2**20  # the parts into which whole numbers are split, for exact products
 EXACT = 2**12  # people whose products of halves add up exactly in double precision
 
 
@@ -144,6 +144,11 @@ class Feedback:
                 f"wave {plan.wave} asks for {len(plan.arms)} averages, got shape {self.mean.shape}; "
                 "give one number for each arm"
             )
+        if self.scatter is not None and np.shape(self.scatter) not in (plan.arms.shape, plan.arms.shape * 2):
+            raise InputError(
+                f"the scatter of wave {plan.wave} must be a covariance of {len(plan.arms)} averages, "
+                f"got shape {np.shape(self.scatter)}"
+            )
 
 
 class Answered(NamedTuple):
@@ -215,17 +220,21 @@ class Tally:
 
 
 def _products(grid: Array) -> tuple[int, ...]:
-    """Add up the products of whole numbers exactly, (arms, arms): each number is split into two halves."""
-    high = np.floor(grid / HALF)
-    if largest(high) > HALF:
-        columns = [[int(value) for value in column] for column in grid.T.tolist()]
-        return tuple(sum(a * b for a, b in zip(one, other, strict=True)) for one in columns for other in columns)
-    total = np.zeros((grid.shape[1],) * 2, dtype=object)
+    """Add up the products of whole numbers exactly, (arms, arms): each number is split into parts of 20 bits."""
+    total, rest = np.zeros((grid.shape[1],) * 2, dtype=object), grid
+    parts: list[Array] = []
+    while True:
+        high = np.floor(rest / HALF)
+        parts.append(rest - HALF * high)
+        if largest(high) <= HALF:
+            parts.append(high)
+            break
+        rest = high
     for start in range(0, len(grid), EXACT):
-        upper = high[start : start + EXACT]
-        lower = grid[start : start + EXACT] - HALF * upper
-        squares, mixed, rest = (part.astype(np.int64) for part in (upper.T @ upper, upper.T @ lower, lower.T @ lower))
-        total += HALF * (HALF * squares.astype(object) + mixed + mixed.T) + rest
+        some = [part[start : start + EXACT] for part in parts]
+        for i, one in enumerate(some):
+            for j, other in enumerate(some):
+                total += HALF ** (i + j) * (one.T @ other).astype(np.int64).astype(object)
     return tuple(total.ravel().tolist())
 
 

@@ -310,7 +310,7 @@ def _group(problem: Problem, design: Design, parts: Mapping[str, Iterable[object
     feedback = averages[""] if strata is None else strata.average(averages)
     arms, rounds = np.array(design).T
     points = problem.decisions.points[arms.astype(np.intp)]
-    return Evidence(points, rounds, math.floor(feedback.effective), feedback.mean)
+    return Evidence(points, rounds, math.floor(feedback.effective), feedback.mean, variances=feedback.variances)
 
 
 def _find(problem: Problem, decision: object) -> int:

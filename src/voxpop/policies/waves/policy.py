@@ -26,7 +26,17 @@ from voxpop.policies.protocol import ALONE, OVER, Configured
 from voxpop.policies.waves.fitting import model_check, people_check
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
-from voxpop.policies.waves.sealing import SEALED, Evidence, Model, Part, factor, revised, split_pilot, split_wave
+from voxpop.policies.waves.sealing import (
+    SEALED,
+    Evidence,
+    Model,
+    Part,
+    excess,
+    factor,
+    revised,
+    split_pilot,
+    split_wave,
+)
 from voxpop.runtime.machine import one_thread
 
 STOPPING = "When to stop asking; all may be left out"
@@ -37,6 +47,7 @@ CERTIFYING = 4  # waves that aim at a certificate, at most
 TOLERANT = 0.4  # the share that is sealed where a tolerance is to be certified
 TRIED = 0.7  # of what is left of delta, for a wave that aims at a certificate
 RESERVE = 1.2  # standard errors by which answers may turn out worse than expected; more after each failure
+TOO_MUCH = 1.2  # times the deviation that the pilot was split with
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
 ASIDE = LOOK / 2  # of what is left of delta before a wave, for all that may be done otherwise than to ask it and go on
 FIRST = 0.8  # of the level at the end, for the recommendation
@@ -143,7 +154,7 @@ class WavesState(State):
 
     def otherwise(self) -> Self:
         """Return the state with what is left for taking a wave back or changing the horizon, if something was said."""
-        return self if self.spent == 0 else self.left(1 / 4 if self.over or self.settled else ASIDE / 5)
+        return self if self.spent == 0 else self.left(1 / 4 if self.over else ASIDE / 5)
 
     def closed_early(self, people: int) -> Self:
         """Return the state with what is left for one of the numbers below `people` with which a wave may close."""
@@ -373,9 +384,9 @@ class Waves(Configured):
         """Return everything that is sealed; not the pilot, if all of it was used to plan some wave."""
         sealed = state.pilot and all(plan.sealed for plan, _ in state.history)
         pilot = split_pilot(problem, self.seed)[1] if sealed else None
-        if pilot is None:
+        # With noise that is far too small it was not split into independent parts.
+        if pilot is None or excess(problem, shown_in(problem, state.history)).max() > TOO_MUCH:
             return Evidence(problem, state.parts, state.model, self.population)
-        pilot = revised(pilot, problem, shown_in(problem, state.history))
         return Evidence(problem, (pilot, *state.parts), state.model, self.population)
 
     def _price(self, problem: Problem) -> float:

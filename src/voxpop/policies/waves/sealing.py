@@ -19,7 +19,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from typing import TypeVar
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -59,9 +58,6 @@ class Part:
     clipping: Array | None = None
     freedom: float = math.inf  # degrees of freedom of the noise; infinite where the model says it
     wave: int = 0  # 0: the pilot
-
-
-Pilot = TypeVar("Pilot", Rows, Part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +120,19 @@ def split_pilot(problem: Problem, seed: int) -> tuple[Rows, Part | None]:
     return planned, Part(_places(problem), sealed.residual, sealed.noise)
 
 
-def revised(pilot: Pilot, problem: Problem, shown: Problem) -> Pilot:
-    """Return the pilot's part with larger noise where the waves show that its people vary more than they had shown."""
+def excess(problem: Problem, shown: Problem) -> Array:
+    """Return how many times as much as assumed the pilot's people vary by what waves show, at least 1, (rows,).
+
+    Where they were seen to vary themselves, that counts.
+    """
     points = pilot_rows(problem).points
-    more = np.maximum(shown.spread_at(points) / problem.spread_at(points), 1.0)
+    spread, seen = problem.pilot_spread(points)
+    return np.where(seen, 1.0, np.maximum(shown.spread_at(points) / spread, 1.0))
+
+
+def revised(pilot: Rows, problem: Problem, shown: Problem) -> Rows:
+    """Return the pilot's plan part with larger noise where the waves show that its people vary more."""
+    more = excess(problem, shown)
     return replace(pilot, noise=pilot.noise * np.outer(more, more))
 
 
@@ -185,6 +190,7 @@ class Evidence:
             estimator, bound = self._estimator(LIMITED * level, 1)
             estimate, width = affine_values(estimator, np.array([best]), bound, self._residual)
             most, level = high - float(problem.means[best] + estimate[0] - width[0]), (1 - LIMITED) * level
+            most = most if most >= 0 else math.inf  # the answers contradict the limit
         estimator, bound = self._estimator(level, 1)
         estimate, width = affine_values_and_gaps(estimator, at, best, bound, self._residual)[1]
         gaps = np.minimum(problem.means - problem.means[best] + estimate + width, most)
@@ -198,7 +204,8 @@ class Evidence:
         low, high = self.problem.limits
         ahead = self.problem.means - self.problem.means[best]
         most = (ahead + replace(self, parts=()).widths(np.arange(self.problem.size), best, 1.0)).max()
-        return min(high - low, float(most))
+        reach = self.model.norm_bound * math.sqrt(float(self.problem.prior_variance[best]))
+        return min(high - max(low, float(self.problem.means[best]) - reach), float(most))
 
     def widths(self, at: Indices, best: int, level: float) -> Array:
         """Compute the widths of the bounds on f(x) - f(best), which do not depend on the answers."""
