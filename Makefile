@@ -49,7 +49,7 @@ format: $(SETUP)
 flower: .venv-flower/.installed
 	.venv-flower/bin/python -m pytest -q -c tests/flower/pytest.ini tests/flower
 
-# The policy botorch with BoTorch, whose PyTorch takes gigabytes: in an environment of its own.
+# The policy botorch with BoTorch, which takes gigabytes and whose pins collide with ours: in an environment of its own.
 botorch: .venv-botorch/.installed
 	.venv-botorch/bin/python -m pytest -q -c tests/botorch/pytest.ini -k botorch tests/botorch $(PEERS)
 
@@ -119,9 +119,9 @@ $(NODE_MODULES): $(SETUP) $(SDK)/package.json
 	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -e . -e integrations/flower pytest
 	touch $@
 
-.venv-botorch/.installed: pyproject.toml constraints.txt
+.venv-botorch/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-botorch
-	.venv-botorch/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' botorch pytest scikit-learn
+	.venv-botorch/bin/python -m pip install --quiet --disable-pip-version-check -e '.[all]' botorch pytest scikit-learn
 	touch $@
 
 $(CHROMIUM):
