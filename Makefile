@@ -15,8 +15,11 @@ NPM = $(BIN)/python -m tests.clients_js.npm
 FUZZ_SECONDS ?= 60
 FUZZ := $(addprefix tests/,$(addsuffix .py,client/test_hostile_releases \
 	service/test_hostile_totals service/test_openapi service/test_raw_sockets))
+# What is tested of every policy and peer, of which `make botorch` takes BoTorch's.
+PEERS := $(addprefix tests/,$(addsuffix .py,benchmarks/test_speed cli/test_bad_input policies/test_baselines \
+	policies/test_botorch simulation/test_summaries))
 
-.PHONY: run test test-slow flower pytest lint format docs gallery screenshots vectors sdk mutants bench baseline reproduce soak dist clean
+.PHONY: run test test-slow flower botorch pytest lint format docs gallery screenshots vectors sdk mutants bench baseline reproduce soak dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
@@ -45,6 +48,10 @@ format: $(SETUP)
 # voxpop on Flower, whose pins collide with ours: in an environment of its own, with 150 real nodes; some 15 minutes.
 flower: .venv-flower/.installed
 	.venv-flower/bin/python -m pytest -q -c tests/flower/pytest.ini tests/flower
+
+# The policy botorch with BoTorch, which takes gigabytes and whose pins collide with ours: in an environment of its own.
+botorch: .venv-botorch/.installed
+	.venv-botorch/bin/python -m pytest -q -c tests/botorch/pytest.ini -k botorch tests/botorch $(PEERS)
 
 # The documentation as a site that needs no network to read. Warnings are errors.
 docs: $(SETUP)
@@ -112,6 +119,11 @@ $(NODE_MODULES): $(SETUP) $(SDK)/package.json
 	.venv-flower/bin/python -m pip install --quiet --disable-pip-version-check -e . -e integrations/flower pytest
 	touch $@
 
+.venv-botorch/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-botorch
+	.venv-botorch/bin/python -m pip install --quiet --disable-pip-version-check -e '.[all]' botorch pytest scikit-learn
+	touch $@
+
 $(CHROMIUM):
 	@test "$$(id -u)" = 0 || { echo "$@ is missing; install it with: sudo apt-get install -y chromium" >&2; exit 1; }
 	apt-get update -qq
@@ -119,5 +131,5 @@ $(CHROMIUM):
 	@test -e $@ || { echo "$@ is missing; say where a Chromium is: make test CHROMIUM=/path/to/it" >&2; exit 1; }
 
 clean:
-	rm -rf .venv .venv-flower .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench voxpop-compare voxpop-soak $(SDK)/dist $(SDK)/node_modules
+	rm -rf .venv .venv-flower .venv-botorch .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build voxpop-report voxpop-paper voxpop-bench voxpop-compare voxpop-soak $(SDK)/dist $(SDK)/node_modules
 	find src tests reproduction benchmarks integrations -type d -name __pycache__ -prune -exec rm -rf {} +

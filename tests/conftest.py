@@ -20,7 +20,7 @@ settings.load_profile("voxpop")
 KINDS = ("sqlite", "postgresql")
 POSTGRES = os.environ.get("VOXPOP_TEST_POSTGRES")  # the address of a server to use instead of starting one
 
-collect_ignore = ["flower"]  # its pins collide with ours: `make flower` runs these, in an environment of their own
+collect_ignore = ["botorch", "flower"]  # `make botorch` and `make flower` run these, in environments of their own
 
 # What builds or starts the world: a wheel, the site, a container, npm, a browser, clusters, services that are killed.
 # `make test` leaves these out and `make test-slow` runs them; CI runs both.
