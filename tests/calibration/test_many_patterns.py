@@ -169,7 +169,8 @@ def test_settings_that_nobody_shares_are_averaged_with_their_neighbours(tmp_path
     assert 50 < len(kept.mean) <= 100
     assert not np.isin(np.round(pilot.averages, 9), kept.mean).any()
     whole = tuple(Evidence(pilot.decisions.points[g.actions], g.counts, g.people, g.mean) for g in pilot.groups())
-    before, after = believe(replace(problem, pilot=whole)), believe(problem)
+    alike = replace(kept, variances=None)
+    before, after = (believe(replace(problem, pilot=pilot)) for pilot in (whole, (alike,)))
     assert np.abs(after.mean - before.mean).max() < 0.3 * before.deviation.mean()
     np.testing.assert_allclose(after.deviation, before.deviation, rtol=0.15)
 

@@ -138,7 +138,11 @@ class WavesState(State):
         assert self.view is not None
         sealed = self.evidence.rows(self.problem, self.history)
         everything = Rows.joined([self.view.belief.rows, *sealed], dimensions(self.problem))
-        belief, (first, *others) = belief_of(self.problem, everything), self.outlook.shortlist(LISTED).tolist()
+        belief = belief_of(self.problem, everything)
+        if not self.wave:  # nobody was asked: nothing is said, and the whole pilot decides
+            best = int(np.argmax(belief.mean))
+            return changed(self.seen(belief, best), final=View(belief, best, self.view.seed), over=True)
+        first, *others = self.outlook.shortlist(LISTED).tolist()
         choice = max([first, *others], key=lambda action: float(belief.mean[action]))
         end = None if choice == first else self.opened(1 - LOOK, choice, (1 - FIRST) / len(others))
         if end is None or end.certificate > self.certificate:
