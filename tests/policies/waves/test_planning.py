@@ -51,8 +51,7 @@ def offer(gain: float, answers: float, exploring: float = 0.0) -> Offer:
 def test_an_offer_counts_what_it_brings_and_costs() -> None:
     made = offer(10.0, 2.0, 1.0)
     assert (made.cost, made.net) == (3.0, 7.0)
-    plan = made.plan(4, 2, 0.25)
-    assert plan.sealed == 0.25
+    plan = made.plan(4, 2)
     assert (plan.wave, plan.reference, plan.people, plan.length, plan.numbers) == (4, 2, 40, 6, 80)
     assert plan.forecast is not None
     assert (plan.forecast.gain, plan.forecast.cost) == (10.0, 3.0)

@@ -66,11 +66,11 @@ class Offer:
         """What it brings beyond its cost."""
         return self.gain - self.cost
 
-    def plan(self, wave: int, reference: int, sealed: float) -> Plan:
-        """Return the offer as a plan of which this share is sealed."""
+    def plan(self, wave: int, reference: int) -> Plan:
+        """Return the offer as a plan."""
         pulls = np.full(len(self.arms), self.rounds, dtype=np.intp)
         forecast = Forecast(self.gain, self.answers, self.exploring)
-        return Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast, sealed=sealed)
+        return Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast, sealed=SEALED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,6 @@ class Planner:
     limits: Limits
     fewest: int
     waves_left: int | None  # with this one; None: as many as pay
-    sealed: float = SEALED  # the share of what people say that is set aside
 
     @property
     def _enough(self) -> float:
@@ -138,11 +137,11 @@ class Planner:
     def _values(self, places: Indices, rounds: int, people: Array, fresh: bool = False) -> Array:
         arms = self.outlook.actions[places]
         pulls = np.full(len(arms), rounds, dtype=np.intp)
-        single = self.problem.answer_noise(arms, pulls) / (1 - self.sealed)
+        single = self.problem.answer_noise(arms, pulls) / (1 - SEALED)
         hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.wave + 1, arms, pulls, self.fewest))
         if hidden is None:
             return self.outlook.values_of_people(places, single, people, fresh)
-        variance = hidden.variance(people) / (1 - self.sealed)
+        variance = hidden.variance(people) / (1 - SEALED)
         found = np.zeros(len(people))
         noises = single / people[:, None, None] + variance[:, None, None] * hidden.shape
         usable = np.isfinite(variance)

@@ -27,7 +27,6 @@ from voxpop.policies.waves.fitting import model_check, people_check
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
 from voxpop.policies.waves.sealing import (
-    SEALED,
     Evidence,
     Model,
     Part,
@@ -44,7 +43,6 @@ stopping = partial(option, panel=STOPPING)
 CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
 MOST_WAVES = 50
 CERTIFYING = 4  # waves that aim at a certificate, at most
-TOLERANT = 0.4  # the share that is sealed where a tolerance is to be certified
 TRIED = 0.7  # of what is left of delta, for a wave that aims at a certificate
 RESERVE = 1.2  # standard errors by which answers may turn out worse than expected; more after each failure
 TOO_MUCH = 1.2  # times the deviation that the pilot was split with
@@ -285,14 +283,11 @@ class Waves(Configured):
         state, problem = state.unsealed, state.problem  # in which people vary as they have shown
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
-        sealed = SEALED if self.tolerance is None else TOLERANT
-        planner = Planner(
-            problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left, sealed
-        )
+        planner = Planner(problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left)
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best()
         if offer is not None:
-            return self._rested(self._checked(offer.plan(state.wave + 1, state.best, sealed), state, limits), limits)
+            return self._rested(self._checked(offer.plan(state.wave + 1, state.best), state, limits), limits)
         if self.tolerance is None:
             return End("asking more people no longer pays" if state.wave else "asking people does not pay")
         return self._certify(problem, state, channel, limits, fewest)
