@@ -2,9 +2,10 @@
 
 What a wave of U people about arms A, W rounds each, is expected to bring is
 
-    net = (rounds left after it) value - c U |A| - W sum over A of (m_b - m_a),
+    net = (rounds left) value - c U |A| - W sum over A of (m_b + value - m_a),
 
-where c is the cost of an answer, b the incumbent and m the pooled mean. Asking stops when no wave has a positive net.
+where c is the cost of an answer, b the incumbent and m the pooled mean: a round of the wave is lost against the decision
+that is expected after it. Asking stops when no wave has a positive net.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from voxpop.policies.waves.sealing import SEALED, Evidence, Part
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
+ROUNDS = (1, 2, 4, 8, 16, 32, 64)  # of an arm in a wave
 PEOPLE_RATIO = 1.45
 CERTIFIED_RATIO = 1.1  # for waves that aim at a certificate
 GOOD_ENOUGH = 0.86  # of the largest net
@@ -109,30 +111,35 @@ class Planner:
 
     def _again(self, offer: Offer) -> Offer:
         """Value an offer with fresh draws, and more of them."""
-        left = self.limits.rounds - offer.rounds * len(offer.arms) - self.delay
         value = self._values(offer.places, offer.rounds, np.array([offer.people]), fresh=True)[0]
-        return replace(offer, gain=left * float(value))
+        return self._offer(offer.places, offer.rounds, offer.people, float(value))
+
+    def _offer(self, places: Indices, rounds: int, people: int, value: float) -> Offer:
+        """Return the offer of a wave after which the best choice is expected to be better by `value`."""
+        arms, lost = self.outlook.actions[places], float(self.outlook.loss(places).sum())
+        exploring = rounds * (lost + value * len(places))
+        gain = (self.limits.rounds - self.delay) * value
+        return Offer(arms, places, rounds, people, gain, self.answer_cost * people * len(places), exploring)
 
     def _offers(self) -> Iterator[Offer]:
-        choices = useful_rounds(self.problem)
+        choices = useful_rounds(self.problem, self.outlook.actions[self.outlook.pool])
         for places in self._arm_sets(choices[0], choices[-1]):
             for rounds in choices:
                 yield from self._of_people(places, rounds)
 
     def _of_people(self, places: Indices, rounds: int) -> Iterator[Offer]:
         """Offer one set of arms to several numbers of people."""
-        exploring = rounds * float(self.outlook.loss(places).sum())
         left = self.limits.rounds - rounds * len(places) - self.delay
         if left <= 0:
             return
         price = self.answer_cost * len(places)
-        worth = left * self.outlook.expected_loss - exploring  # no wave can bring more
+        worth = left * self.outlook.expected_loss - rounds * float(self.outlook.loss(places).sum())  # at the most
         most = min(self.limits.people, self.limits.numbers // len(places), int(min(worth / price, MOST_PEOPLE)))
         if most < self.fewest:
             return
-        arms, people = self.outlook.actions[places], numbers_of_people(self.fewest, most)
+        people = numbers_of_people(self.fewest, most)
         for count, value in zip(people.tolist(), self._values(places, rounds, people).tolist(), strict=True):
-            yield Offer(arms, places, rounds, int(count), left * value, price * count, exploring)
+            yield self._offer(places, rounds, int(count), value)
 
     def _values(self, places: Indices, rounds: int, people: Array, fresh: bool = False) -> Array:
         arms = self.outlook.actions[places]
@@ -170,10 +177,18 @@ def _cheapest(offers: list[Offer], share: float) -> Offer | None:
     )
 
 
-def useful_rounds(problem: Problem) -> list[int]:
-    """List the numbers of rounds per arm that are worth trying: more teach almost nothing."""
-    most = math.ceil(2 * problem.noise_std**2 / (problem.bias_std**2 * problem.largest_variance))
-    return sorted({1, max(1, math.ceil(most / 4)), max(1, most)})
+def useful_rounds(problem: Problem, arms: Indices) -> list[int]:
+    """List the numbers of rounds per arm that are worth trying: more teach almost nothing.
+
+    People deviate alike at two arms that are close, so that their difference is known as well as rounds are many.
+    """
+    covariance = problem.covariance(arms, arms)
+    variance = covariance.diagonal()
+    apart = np.add.outer(variance, variance) - 2 * covariance
+    np.fill_diagonal(apart, np.inf)
+    nearest = np.minimum(apart.min(axis=1), variance) if len(arms) > 1 else variance
+    most = problem.noise_std**2 / max(problem.bias_std**2 * float(np.median(nearest)) / 2, np.finfo(float).tiny)
+    return [rounds for rounds in ROUNDS if rounds == 1 or rounds < 2 * most]
 
 
 def numbers_of_people(least: int, most: int, ratio: float = PEOPLE_RATIO) -> Array:
@@ -217,7 +232,7 @@ class Certifier:
         return np.union1d(active[np.argsort(-bounds, kind="stable")[:MOST_CONSIDERED]], [self.state.best])
 
     def _plans(self, aim: float) -> Iterator[Plan]:
-        for rounds in useful_rounds(self.problem):
+        for rounds in useful_rounds(self.problem, self._considered):
             for crowd in CROWDS:
                 arms = np.array([self.state.best])
                 while len(arms) < min(MOST_ARMS, len(self._considered)):
