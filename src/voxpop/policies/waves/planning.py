@@ -218,9 +218,14 @@ class Certifier:
     limits: Limits
     fewest: int
 
-    def plan(self, tolerance: float) -> Plan | None:
-        """Return the cheapest wave that is expected to certify the tolerance; None if none is."""
-        return min(self._plans(tolerance), key=_cost, default=None)
+    def plan(self, tolerance: float, dearest: float = math.inf) -> Plan | None:
+        """Return the cheapest wave that is expected to certify the tolerance; None if all cost at least `dearest`."""
+        best: Plan | None = None
+        for arms, rounds in self._offers():
+            found = self._cheaper(arms, rounds, tolerance, dearest)
+            if found is not None and found.forecast is not None:
+                best, dearest = found, found.forecast.cost
+        return best
 
     @cached_property
     def _considered(self) -> Indices:
@@ -231,8 +236,9 @@ class Certifier:
         bounds = self.mean[active] + self.evidence.widths(active, self.state.best, self.level)
         return np.union1d(active[np.argsort(-bounds, kind="stable")[:MOST_CONSIDERED]], [self.state.best])
 
-    def _plans(self, aim: float) -> Iterator[Plan]:
-        for rounds in useful_rounds(self.problem, self._considered):
+    def _offers(self) -> Iterator[tuple[Indices, int]]:
+        """Offer sets of arms, each time with those whose bounds are the largest, and rounds for each of them."""
+        for rounds in useful_rounds(self.problem, self._considered)[::2]:
             for crowd in CROWDS:
                 arms = np.array([self.state.best])
                 while len(arms) < min(MOST_ARMS, len(self._considered)):
@@ -243,27 +249,32 @@ class Certifier:
                     arms = np.concatenate([arms, self._considered[worst[np.isfinite(bounds[worst])]]])
                     if len(arms) * rounds >= self.limits.rounds:
                         break
-                    yield from self._cheapest(arms, rounds, aim)
+                    yield arms, rounds
 
-    def _cheapest(self, arms: Indices, rounds: int, aim: float) -> Iterator[Plan]:
-        """Offer these arms to the fewest people who are expected to be enough."""
+    def _cheaper(self, arms: Indices, rounds: int, aim: float, cost: float) -> Plan | None:
+        """Plan these arms with the fewest people who are expected to be enough; None if that takes at least `cost`."""
+        price, exploring = self.answer_cost * len(arms), self._exploring(arms, rounds)
         most = min(self.limits.people, self.limits.numbers // len(arms), MOST_ASKED)
+        most = most if math.isinf(cost) else min(most, math.ceil((cost - exploring) / price) - 1)
         if most < self.fewest:
-            return
+            return None
         people = numbers_of_people(self.fewest, most, CERTIFIED_RATIO).astype(int)
-        low, high = -1, len(people)
+        low, high = -1, len(people) - 1
+        if self._bounds(arms, rounds, int(people[high])).max() > aim:
+            return None
         while high - low > 1:
             middle = (low + high) // 2
             enough = self._bounds(arms, rounds, int(people[middle])).max() <= aim
             low, high = (low, middle) if enough else (middle, high)
-        if high < len(people):
-            yield self._plan(arms, rounds, int(people[high]))
+        return self._plan(arms, rounds, int(people[high]))
+
+    def _exploring(self, arms: Indices, rounds: int) -> float:
+        return rounds * float((self.mean[self.state.best] - self.mean[arms]).sum())
 
     def _plan(self, arms: Indices, rounds: int, people: int) -> Plan:
         best = self.state.best
-        exploring = rounds * float((self.mean[best] - self.mean[arms]).sum())
         certificate = max(0.0, float(self._bounds(arms, rounds, people).max()))
-        forecast = Forecast(0.0, self.answer_cost * people * len(arms), exploring, certificate)
+        forecast = Forecast(0.0, self.answer_cost * people * len(arms), self._exploring(arms, rounds), certificate)
         pulls = np.full(len(arms), rounds, dtype=np.intp)
         return Plan(self.state.wave + 1, np.sort(arms), pulls, people, best, forecast=forecast, sealed=SEALED_AT_LAST)
 
@@ -282,8 +293,3 @@ class Certifier:
         after = replace(self.evidence, parts=(*self.evidence.parts, part))
         bound = self.mean[at] - self.mean[best] + after.widths(at, best, self.level)
         return np.where(at == best, -np.inf, bound)
-
-
-def _cost(plan: Plan) -> float:
-    assert plan.forecast is not None
-    return plan.forecast.cost

@@ -42,7 +42,7 @@ STOPPING = "When to stop asking; all may be left out"
 stopping = partial(option, panel=STOPPING)
 CHEAPEST = 1e-3  # of the usual price: if answers cost nothing, people still have better things to do
 MOST_WAVES = 50
-CERTIFYING = 4  # waves that aim at a certificate, at most
+CERTIFYING = 6  # waves that aim at a certificate, at most
 TRIED = 0.7  # of what is left of delta, for a wave that aims at a certificate
 RESERVE = 1.2  # standard errors by which answers may turn out worse than expected; more after each failure
 TOO_MUCH = 1.2  # times the deviation that the pilot was split with
@@ -286,16 +286,21 @@ class Waves(Configured):
         planner = Planner(problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left)
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best()
+        if self.tolerance is not None and (offer is None or state.wave):
+            dearest = math.inf if offer is None else offer.cost
+            certifying = self._certify(problem, state, channel, limits, fewest, dearest)
+            if certifying is not None:
+                return self._rested(certifying, limits)
         if offer is not None:
             return self._rested(self._checked(offer.plan(state.wave + 1, state.best), state, limits), limits)
         if self.tolerance is None:
             return End("asking more people no longer pays" if state.wave else "asking people does not pay")
-        return self._certify(problem, state, channel, limits, fewest)
+        return End(f"no wave within the limits is expected to certify the tolerance of {self.tolerance:g}")
 
     def _certify(
-        self, problem: Problem, state: WavesState, channel: Channel, limits: Limits, fewest: int
-    ) -> Plan | End:
-        """Plan a wave that aims at the tolerance, or say why there is none."""
+        self, problem: Problem, state: WavesState, channel: Channel, limits: Limits, fewest: int, dearest: float
+    ) -> Plan | None:
+        """Plan the cheapest wave that is expected to certify the tolerance, if there is one that costs less."""
         assert self.tolerance is not None
         evidence = state.evidence or Evidence(problem, (), state.model, self.population)
         z = factor((self._share(state, True) - ASIDE) * (self.delta - state.spent)) + RESERVE * (1 + _certifying(state))
@@ -303,10 +308,7 @@ class Waves(Configured):
             problem, state, channel, state.centre, evidence, float(ndtr(-z)), self._price(problem), limits, fewest
         )
         with one_thread():
-            plan = certifier.plan(self.tolerance)
-        if plan is None:
-            return End(f"no wave within the limits is expected to certify the tolerance of {self.tolerance:g}")
-        return self._rested(plan, limits)
+            return certifier.plan(self.tolerance, dearest)
 
     def _checked(self, plan: Plan, state: State, limits: Limits) -> Plan:
         """Add random arms, which find what the belief does not expect."""
