@@ -85,4 +85,4 @@ class DeviceStudy(BaseStudy):
         wave = self._course.wave
         if wave is None:
             raise InputError("no wave is open that a tally could close; open the next one first")
-        self._add(Released(*release_wave(wave, tally, self.ledger, Secure(), names)))
+        self._add(Released(*release_wave(wave, [tally], self.ledger, Secure(), names)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -12,7 +12,7 @@ from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
 
 from voxpop.errors import Array
 from voxpop.gp.widths import shared_coordinates
-from voxpop.model.problem import GRAM_LIMIT, TRUST, Evidence, Indices, Problem
+from voxpop.model.problem import GRAM_LIMIT, TRUST, Evidence, Indices, Problem, Shocks
 from voxpop.model.waves import Answered, Feedback, Plan
 
 
@@ -59,8 +59,13 @@ def rows_of(problem: Problem, plan: Plan, feedback: Feedback, own: bool = False)
 
 
 def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
-    """Compute the covariance of a wave's averages, as expected: people's deviations, their rounds, and privacy."""
-    noise = problem.answer_noise(plan.arms, plan.pulls, feedback.effective)
+    """Compute the covariance of a wave's averages, as expected: people's deviations, rounds, and privacy."""
+    return _with_rounds(problem, plan, feedback, problem.answer_noise(plan.arms, plan.lived, feedback.effective))
+
+
+def _with_rounds(problem: Problem, plan: Plan, feedback: Feedback, people: Array) -> Array:
+    """Add to people's noise what happened to everybody in these rounds, and what privacy added."""
+    noise = people + problem.shocks.variance / feedback.kept * problem.shock_noise(plan.pulls)
     return noise if feedback.noise is None else noise + feedback.noise
 
 
@@ -73,7 +78,7 @@ def own_noise(problem: Problem, plan: Plan, feedback: Feedback) -> tuple[Array, 
     """
     if feedback.scatter is None or feedback.variances is None or feedback.freedom <= 0:
         return total_noise(problem, plan, feedback), math.inf
-    model, scatter = problem.answer_noise(plan.arms, plan.pulls), feedback.scatter
+    model, scatter = problem.answer_noise(plan.arms, plan.lived), feedback.scatter
     if scatter.ndim == 1:  # the journal of an earlier version
         ratios = np.sqrt(feedback.variances / model.diagonal())
         scatter = model * np.outer(ratios, ratios)
@@ -81,18 +86,43 @@ def own_noise(problem: Problem, plan: Plan, feedback: Feedback) -> tuple[Array, 
     noise = (TRUST * model + feedback.freedom * scatter) / (freedom * feedback.effective)
     more = np.sqrt(np.maximum(feedback.variances / (feedback.effective * noise.diagonal()), 1.0))
     noise = np.asarray(noise * np.outer(more, more))
-    return noise if feedback.noise is None else noise + feedback.noise, freedom
+    return _with_rounds(problem, plan, feedback, noise), freedom
 
 
-def shown_in(problem: Problem, history: Iterable[Answered]) -> Problem:
-    """Return the problem in which people vary as they did in the pilot and in these waves."""
-    return problem.showing(
-        [
-            problem.show(problem.decisions.points[plan.arms], plan.pulls, feedback.variances, feedback.freedom)
-            for plan, feedback in history
-            if feedback.variances is not None and feedback.freedom > 0
-        ]
-    )
+def shown_in(problem: Problem, history: Sequence[Answered]) -> Problem:
+    """Return the problem in which people vary as they did in the pilot and in these waves, and rounds as in these."""
+    seen = [
+        problem.show(problem.decisions.points[plan.arms], plan.lived, feedback.variances, feedback.freedom)
+        for plan, feedback in history
+        if feedback.variances is not None and feedback.freedom > 0
+    ]
+    shown = problem.showing(seen)
+    return shown.showing([], _shocks(shown, history))
+
+
+def _shocks(problem: Problem, history: Sequence[Answered]) -> Shocks:
+    """Estimate what happens to everybody in a round, from the residuals of arms and blocks.
+
+    The average of an arm in a block, less those of the arm and of the block, keeps what its own rounds did to everybody
+    and the noise of its people, of which the mean square is subtracted.
+    """
+    prior = problem.shocks
+    found = [(prior.freedom, prior.variance, 0.0)]  # degrees of freedom, mean square of a round, people's part of it
+    for plan, feedback in history:
+        if feedback.by_block is None or len(plan.arms) < 2:
+            continue
+        blocks, arms = feedback.by_block.shape
+        rest = feedback.by_block - feedback.by_block.mean(axis=0)
+        rest = rest - rest.mean(axis=1, keepdims=True)
+        freedom, rounds = (blocks - 1) * (arms - 1), float(plan.lived[0])
+        people = problem.answer_noise(plan.arms, plan.lived)
+        if feedback.scatter is not None and feedback.scatter.ndim == 2 and feedback.freedom > arms:
+            people = feedback.scatter
+        apart = (float(np.trace(people)) - arms * float(people.mean())) / (arms - 1) * blocks / feedback.count
+        found.append((freedom, rounds * float(np.square(rest).sum()) / freedom, rounds * apart))
+    weights, squares, parts = np.array(found).T
+    square, known = (float(weights @ each / weights.sum()) for each in (squares, parts))
+    return Shocks(max(square - known, 0.0), known, float(weights.sum()))
 
 
 @lru_cache(maxsize=64)
@@ -109,7 +139,8 @@ def pilot_rows(problem: Problem) -> Rows:
         precision[np.ix_(at, at)] += cho_solve(factor, np.eye(len(at)))
         weighted[at] += cho_solve(factor, group.mean - prior_means(problem, group.points))
     noise = np.linalg.inv(precision)
-    return Rows(points, noise @ weighted, (noise + noise.T) / 2)
+    rounds = problem.shock_std**2 * (np.eye(len(points)) + 1)  # as if shocks lasted for all rounds of an action
+    return Rows(points, noise @ weighted, (noise + noise.T) / 2 + rounds)
 
 
 def prior_means(problem: Problem, points: Array) -> Array:

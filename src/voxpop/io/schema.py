@@ -41,8 +41,8 @@ Decoded = TypeVar("Decoded")
 PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pilot
 POOLED = ("answers", "covariance")  # and of one whose people tried different actions
 RARE: dict[type, tuple[str, ...]] = {  # left out if they say nothing
-    Feedback: ("weighting",),
-    Plan: ("sealed",),
+    Feedback: ("weighting", "by_block"),
+    Plan: ("sealed", "orders"),
     Evidence: (*PROTECTED, *POOLED, "variances"),
 }
 
@@ -62,6 +62,8 @@ class ProblemData(msgspec.Struct, frozen=True, kw_only=True):
     ridge: float | None = None
     pilot: tuple[Evidence, ...] = ()
     reward_range: str = ":"
+    shock_std: float | None = None
+    shock_freedom: float = 2.0
 
     def made(self) -> Problem:
         """Make the problem."""
@@ -106,6 +108,8 @@ def _parts(value: Any) -> dict[str, Any]:
         parts["epsilon"] = None
     if isinstance(value, Ball) and math.isinf(value.radius):
         parts["radius"] = None
+    if isinstance(value, Feedback):
+        del parts["kept"]  # everything, where it is stored
     rare = RARE.get(type(value), ())
     return {name: part for name, part in parts.items() if part or name not in rare}
 

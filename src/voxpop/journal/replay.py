@@ -63,4 +63,4 @@ def _released(wave: Wave, ledger: Ledger, reports: list[list[float]]) -> tuple[R
         return stream(0, "agent", wave.plan.wave)
 
     tally = wave.release.tally(np.array(reports, dtype=float))
-    return Released(*release_wave(wave, tally, ledger, Simulated(noise))), bool(drawn)
+    return Released(*release_wave(wave, [tally], ledger, Simulated(noise))), bool(drawn)

@@ -5,13 +5,14 @@ collect answers and in what they save.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import State
-from voxpop.model.waves import End, Feedback, Info, Plan, Tally, changed
+from voxpop.model.waves import End, Feedback, Info, Plan, Tally, changed, in_blocks
 from voxpop.policies import Policy
 from voxpop.privacy import Entry, Ledger, Privacy, Release, Source
 
@@ -55,7 +56,7 @@ def next_wave(problem: Problem, policy: Policy, privacy: Privacy, state: State) 
 def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, count: float) -> float:
     """Predict how many times as large the errors of a wave's averages are if only `count` people answer."""
     people = np.array([count, plan.people], dtype=float)
-    variances = float(np.trace(problem.answer_noise(plan.arms, plan.pulls))) / people
+    variances = float(np.trace(problem.answer_noise(plan.arms, plan.lived))) / people
     prospect = privacy.prospect(problem, state.unsealed, plan)
     if prospect is not None:
         variances = variances + prospect.variance(people) * float(np.trace(prospect.shape))
@@ -68,15 +69,15 @@ def entry_of(wave: Wave, count: int, names: tuple[str, ...] = ()) -> Entry:
 
 
 def release_wave(
-    wave: Wave, tally: Tally, ledger: Ledger, source: Source, names: tuple[str, ...] = ()
+    wave: Wave, tallies: Sequence[Tally], ledger: Ledger, source: Source, names: tuple[str, ...] = ()
 ) -> tuple[Feedback, Entry]:
-    """Release the answers of a wave, if the ledger allows it; the caller records the entry with the feedback.
+    """Release the answers of a wave, one tally a block, if the ledger allows it.
 
-    This draws noise: call it once per wave.
+    This draws noise: call it once per wave. The caller records the entry with the feedback.
     """
     plan, release = wave.plan, wave.release
     # If every round is answered by another person, the tally is one average over all of them.
-    answered = plan.people if plan.reports == "one" else tally.count
+    answered = plan.people if plan.reports == "one" else sum(tally.count for tally in tallies)
     entry = entry_of(wave, answered, names)
     ledger.check(entry)
-    return release.analyze(release.require_whole(tally), source), entry
+    return in_blocks([release.analyze(release.require_whole(tally), source) for tally in tallies]), entry

@@ -104,6 +104,20 @@ class Shown:
         return cls(*(np.concatenate(column) for column in columns))
 
 
+@dataclass(frozen=True)
+class Shocks:
+    """What happens to everybody alike in a round, such as the weather: its variance, and how sure that is."""
+
+    variance: float  # of a round
+    people: float = 0.0  # the part of the residuals' variance that people explain, in units of a round
+    freedom: float = 2.0  # degrees of freedom of both together
+
+    def at_most(self, inflation: float) -> float:
+        """Return the variance to count with where an estimate with so many degrees of freedom is to be `inflation`."""
+        return max(inflation * (self.variance + self.people) - self.people, self.variance)
+
+
+SHOCK = 0.01  # the deviation of a shock, in units of v sqrt(max k), unless something is known
 TRUST = 20  # people whose answers the model's v and sigma count as, where answers are seen
 NEARBY = 4  # the power of the similarity with which what people show at one action counts for another
 
@@ -168,6 +182,8 @@ class Problem:
     | ridge | lambda | sigma^2 / v^2 unless given |
     | pilot | | what people answered before the study, at points of the kernel's space |
     | reward_range | | limits that f is known to keep, such as "0:1" or "0:" |
+    | shock_std | | what happens to everybody in a round: its standard deviation; a twentieth of v unless given |
+    | shock_freedom | | the degrees of freedom with which it is known |
 
     >>> from voxpop.model.kernels import SquaredExponential
     >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
@@ -186,6 +202,8 @@ class Problem:
     ridge: float
     pilot: tuple[Evidence, ...]
     reward_range: str
+    shock_std: float
+    shock_freedom: float
 
     def __init__(
         self,
@@ -200,6 +218,8 @@ class Problem:
         ridge: float | None = None,
         pilot: Iterable[Evidence] = (),
         reward_range: str = ":",
+        shock_std: float | None = None,
+        shock_freedom: float = 2.0,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -232,6 +252,9 @@ class Problem:
             require_range(values, self.limits, lambda _, name=name: name)  # type: ignore[misc]
         if not self.prior_variance.max() > 0:
             raise InputError("the kernel gives every action a variance of zero; choose another kernel")
+        shock_std = SHOCK * self.bias_std * math.sqrt(self.largest_variance) if shock_std is None else shock_std
+        put("shock_std", require_number("shock_std", shock_std, least=0))
+        put("shock_freedom", require_number("shock_freedom", shock_freedom, above=0))
 
     @classmethod
     def of_matrix(cls, matrix: ArrayLike, *args: Any, **named: Any) -> Problem:
@@ -321,14 +344,28 @@ class Problem:
         model = self.bias_std**2 * self.kernel.diagonal(points) + self.noise_std**2 / rounds
         return Shown(points, variances / model, np.broadcast_to(freedom, model.shape))
 
-    def showing(self, seen: Sequence[Shown]) -> Problem:
-        """Return the same problem, in which people vary as the pilot's and these have shown."""
-        if not seen:
-            return self
+    @cached_property
+    def shocks(self) -> Shocks:
+        """What is known of what happens to everybody alike in a round."""
+        return Shocks(self.shock_std**2, freedom=self.shock_freedom)
+
+    def showing(self, seen: Sequence[Shown], shocks: Shocks | None = None) -> Problem:
+        """Return the same problem, in which people vary as the pilot's and these have shown, and rounds like this."""
         new = copy(self)
-        new.__dict__.pop("spread", None)
-        new.__dict__["shown"] = Shown.joined([*seen] if self.shown is None else [self.shown, *seen])
+        if seen:
+            new.__dict__.pop("spread", None)
+            new.__dict__["shown"] = Shown.joined([*seen] if self.shown is None else [self.shown, *seen])
+        if shocks is not None:
+            new.__dict__["shocks"] = shocks
         return new
+
+    def shock_noise(self, pulls: Indices, level: float = 1.0) -> Array:
+        """Compute what rounds do to the averages of a wave, for a shock of variance 1 in each, (arms, arms).
+
+        Every arm has shocks of its own, whose orders are random. What the whole wave has in common is counted as one
+        round's shock, or as `level` of them.
+        """
+        return np.diag(1 / np.asarray(pulls, dtype=float)) + level
 
     def pilot_spread(self, points: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return the spread with which the pilot's averages count, and where its own people were seen to vary.

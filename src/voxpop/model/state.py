@@ -188,6 +188,10 @@ class Channel(Protocol):
     def least(self) -> int:
         """The least number of people in a wave, as chosen by whoever runs the study; 0 if nobody chose one."""
 
+    @property
+    def splits(self) -> bool:
+        """True if the averages of the people of each block may be seen apart."""
+
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
         """Return the plan with enough people to hide in; for policies that do not predict the noise."""
 
@@ -210,6 +214,10 @@ class Open:
     @property
     def least(self) -> int:
         return 0
+
+    @property
+    def splits(self) -> bool:
+        return True
 
     def enlist(self, problem: Problem, state: State, plan: Plan) -> Plan:
         return plan

@@ -12,7 +12,7 @@ in "People sampled unevenly".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from voxpop.errors import Array, InputError, require_choice, require_number
 from voxpop.model.problem import Indices
-from voxpop.model.waves import Feedback, Weighting
+from voxpop.model.waves import Feedback, averaged
 
 ROUNDED = 1e-3  # shares may add up to one within this, as people round them
 
@@ -99,32 +99,8 @@ class Strata:
         return Sample(self, {name: np.flatnonzero(named == name) for name in self._each(set(named.tolist()))})
 
     def average(self, parts: Mapping[str, Feedback]) -> Feedback:
-        """Average the averages of all strata; a stratum without anyone is refused.
-
-        Noise that privacy added to them adds up by the squares of the shares, and what clipping may bias at most by the
-        shares, since the sum of w_s sqrt(a'M_s a) is at most the root of the sum of w_s a'M_s a.
-
-        The scatter of the result is n_eff times the estimated variance of the average, so that it compares with the
-        variance of one person. Its degrees of freedom are the fewest that the strata's own, weighted like this, allow;
-        a single person shows no scatter, and the other strata stand for that one.
-        """
-        each = [(self.shares[name], parts[name]) for name in self._each(parts)]
-        variances = [share**2 / part.effective for share, part in each]  # of w_s y_s, in units of C
-        seen = [
-            (variance, part) for variance, (_, part) in zip(variances, each, strict=True) if part.scatter is not None
-        ]
-        whole = math.fsum(variance for variance, _ in seen)
-        return Feedback(
-            np.sum([share * part.mean for share, part in each], axis=0),
-            sum(part.count for _, part in each),
-            noise=_sum((share**2, part.noise) for share, part in each),
-            clipping=_sum((share, part.clipping) for share, part in each),
-            scatter=_sum((variance / whole, part.scatter) for variance, part in seen),
-            weighting=Weighting(
-                effective=1 / math.fsum(variances),
-                freedom=min((whole / variance * part.freedom for variance, part in seen), default=0.0),
-            ),
-        )
+        """Average the averages of all strata; a stratum without anyone is refused."""
+        return averaged([(self.shares[name], parts[name]) for name in self._each(parts)])
 
     def _each(self, found: Mapping[str, object] | set[str]) -> list[str]:
         """Return the names of all strata, or refuse a sample in which one is missing."""
@@ -168,9 +144,3 @@ class Sample:
     def factors(self) -> Array:
         """The weights as multiples of one in `equivalent`, (people,); none is above one."""
         return np.minimum(1.0, self.weights * self.equivalent)
-
-
-def _sum(terms: Iterable[tuple[float, Array | None]]) -> Array | None:
-    """Add up arrays times their factors; None if there are none."""
-    found = [factor * array for factor, array in terms if array is not None]
-    return np.sum(found, axis=0) if found else None

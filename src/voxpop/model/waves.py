@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -71,6 +72,31 @@ class Plan:
     rest: int = 0  # rounds after the arms' own, in which the reference is in force and nothing is asked about
     forecast: Forecast | None = None
     sealed: float = 0.0  # the share of what the answers say that is set aside, to certify the decision
+    blocks: int = 1  # equal parts of the rounds; a person is asked about one of them
+    orders: Indices | None = None  # (pulls, arms) the orders in which all arms are played, as places; None: in a row
+
+    @property
+    def lived(self) -> Indices:
+        """The rounds of each arm behind one person's averages."""
+        return self.pulls // self.blocks
+
+    @property
+    def sequence(self) -> Indices:
+        """The actions in the order they are played, (asked,)."""
+        return np.repeat(self.arms, self.pulls) if self.orders is None else self.arms[self.orders.ravel()]
+
+    def shuffled(self, rng: np.random.Generator) -> Plan:
+        """Return the plan with independent random orders: every arm once, then every arm again, and so on.
+
+        >>> plan = Plan(1, np.array([3, 5, 8]), np.array([2, 2, 2]), 100).shuffled(np.random.default_rng(0))
+        >>> sorted(plan.sequence[:3].tolist()), sorted(plan.sequence[3:].tolist())
+        ([3, 5, 8], [3, 5, 8])
+        """
+        rounds = set(self.pulls.tolist())
+        if len(rounds) > 1 or self.reports == "one":  # of policies that play some arms more often
+            return self
+        orders = rng.permuted(np.tile(np.arange(len(self.arms)), (rounds.pop(), 1)), axis=1)
+        return changed(self, orders=orders)
 
     @property
     def length(self) -> int:
@@ -117,6 +143,8 @@ class Feedback:
     printed: bool = False  # account for the noise as printed (eq:confidence_width_dp)
     scatter: Array | None = None  # (arms, arms) sample covariance of single people's averages, where they are seen
     weighting: Weighting | None = None  # None: everyone counts the same
+    by_block: Array | None = None  # (blocks, arms) the averages of the people of each block
+    kept: float = 1.0  # the share of what the answers say; the rest is sealed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", require_array("the feedback's mean", self.mean))
@@ -125,7 +153,7 @@ class Feedback:
     @property
     def effective(self) -> float:
         """The number of people that the average is worth."""
-        return self.count if self.weighting is None else self.weighting.effective
+        return self.kept * (self.count if self.weighting is None else self.weighting.effective)
 
     @property
     def freedom(self) -> float:
@@ -149,6 +177,46 @@ class Feedback:
                 f"the scatter of wave {plan.wave} must be a covariance of {len(plan.arms)} averages, "
                 f"got shape {np.shape(self.scatter)}"
             )
+
+
+def averaged(parts: Sequence[tuple[float, Feedback]]) -> Feedback:
+    """Average the averages of independent groups of people, of which each has a share.
+
+    Noise that privacy added to them adds up by the squares of the shares, and what clipping may bias at most by the
+    shares, since the sum of w_s sqrt(a'M_s a) is at most the root of the sum of w_s a'M_s a.
+
+    The scatter of the result is n_eff times the estimated variance of the average, so that it compares with the
+    variance of one person. Its degrees of freedom are the fewest that the groups' own, weighted like this, allow; a
+    single person shows no scatter, and the other groups stand for that one.
+    """
+    variances = [share**2 / part.effective for share, part in parts]  # of w_s y_s, in units of C
+    seen = [(variance, part) for variance, (_, part) in zip(variances, parts, strict=True) if part.scatter is not None]
+    whole = math.fsum(variance for variance, _ in seen)
+    return Feedback(
+        np.sum([share * part.mean for share, part in parts], axis=0),
+        sum(part.count for _, part in parts),
+        noise=_sum((share**2, part.noise) for share, part in parts),
+        clipping=_sum((share, part.clipping) for share, part in parts),
+        scatter=_sum((variance / whole, part.scatter) for variance, part in seen),
+        weighting=Weighting(
+            effective=1 / math.fsum(variances),
+            freedom=min((whole / variance * part.freedom for variance, part in seen), default=0.0),
+        ),
+    )
+
+
+def in_blocks(parts: Sequence[Feedback]) -> Feedback:
+    """Average the averages of the people of each block; all blocks count the same."""
+    if len(parts) == 1:
+        return parts[0]
+    by_block = np.stack([part.mean for part in parts])
+    return replace(averaged([(1 / len(parts), part) for part in parts]), by_block=by_block)
+
+
+def _sum(terms: Iterable[tuple[float, Array | None]]) -> Array | None:
+    """Add up arrays times their factors; None if there are none."""
+    found = [factor * array for factor, array in terms if array is not None]
+    return np.sum(found, axis=0) if found else None
 
 
 class Answered(NamedTuple):

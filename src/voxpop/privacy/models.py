@@ -171,6 +171,11 @@ class Private:
         """The least number of people in a wave, if one was chosen."""
         return self.floor or 0
 
+    @property
+    def splits(self) -> bool:
+        """The people of a wave hide among all of them, and everybody reports on all rounds."""
+        return False
+
     def prospect(self, problem: Problem, state: State, plan: Plan) -> Prospect | None:
         """Predict the noise of a release about the plan's arms, whose ball is the smallest candidate."""
         balls = candidates(problem, plan, state)

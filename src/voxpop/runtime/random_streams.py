@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from voxpop.errors import require_integer
 
-ROLES = {"layout": 0, "truth": 1, "people": 2, "pilot": 3, "devices": 4, "agent": 5, "order": 6}
+NAMES = ("layout", "truth", "people", "pilot", "devices", "agent", "order", "schedule", "weather")
+ROLES = {name: number for number, name in enumerate(NAMES)}
 WORD = 2**32
 BLOCK = 256  # waves whose words are computed together
 

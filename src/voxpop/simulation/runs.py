@@ -23,6 +23,7 @@ from voxpop.report.stakes import Metrics, measure
 from voxpop.runtime.machine import one_thread
 from voxpop.simulation.simulator import FinitePopulation, Population, simulate_waves
 from voxpop.simulation.sweep import Result, SweepResult, attempt
+from voxpop.simulation.weather import Weather
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,7 @@ class Scenario:
     pilot_numbers: int = 0  # answers that the pilot took
     reward: str = "reward"  # what the reward is called
     direction: Direction = Direction.MAXIMIZE  # how it is shown; problem, people and truth maximise in any case
+    weather: Weather | None = None  # shocks that everybody shares, in units of the reward
 
     def make_policy(self, name: str = DEFAULT, **chosen: Any) -> Policy:
         """Make a policy with the study's settings for it, except for those chosen here.
@@ -221,7 +223,7 @@ def simulate(
     ledger = Ledger(privacy.budget)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
         state = policy.init(problem)
-        steps = simulate_waves(problem, policy, scenario.population, seed, privacy, ledger)
+        steps = simulate_waves(problem, policy, scenario.population, seed, privacy, ledger, scenario.weather)
         reason, log = "", list[Iterable[ClosedWave]]()
 
         def conduct() -> Iterator[tuple[Iterable[ClosedWave], State]]:

@@ -24,6 +24,7 @@ from voxpop.simulation.people import Customers, GPPeople
 from voxpop.simulation.runs import Scenario
 from voxpop.simulation.simulator import FinitePopulation, Population
 from voxpop.simulation.surveys import SURVEYS, Survey, column
+from voxpop.simulation.weather import Weather
 
 PEOPLE, TRIED, ROUNDS = 40, 12, 20
 
@@ -41,6 +42,7 @@ def piloted(
     rounds: int = ROUNDS,
     reward: str = "reward",
     settings: Mapping[str, Any] | None = None,
+    weather: Weather | None = None,
 ) -> Scenario:
     """Make a study of these people that knows nothing in advance: some of them answer a pilot, which calibrates it.
 
@@ -72,6 +74,10 @@ def piloted(
     arms = spread(decisions, tried)
     plan = Plan(0, arms, np.full(len(arms), rounds), people)
     answers = chosen.observe(plan, people, stream(seed, "pilot"))
+    if weather is not None:  # the pilot has rounds of its own, in which each decision is in force for a while
+        order = stream(seed, "schedule").permutation(len(arms))
+        happened = weather.rounds(seed, 0, len(arms) * rounds, run=1).reshape(len(arms), rounds).mean(axis=1)
+        answers = answers + happened[order]
     subset = Decisions(decisions.points[arms], [decisions[i] for i in arms])
     pilot = Pilot.of_matrix(subset, answers, rounds)
     calibration = calibrate(pilot, space, reward_range=":")  # the noise of simulated rounds keeps no limits
@@ -84,6 +90,7 @@ def piloted(
         calibration,
         plan.numbers,
         reward,
+        weather=weather,
     )
 
 
@@ -129,6 +136,14 @@ class Options:
     noise_std: float | None = None
     bias_std: float | None = None
     true_norm: bool = False  # B from the truth instead of the paper's
+    shocks: float = 0.0  # that everybody shares in a round, in units of the range of rewards
+    shocks_persist: float = 0.0
+    weekly: bool = False
+
+    def weather(self, f: Array) -> Weather | None:
+        """Return the weather in which a study of this truth takes place; None if it is calm."""
+        size = self.shocks * float(f.max() - f.min())
+        return Weather(size, self.shocks_persist, self.weekly) if size else None
 
     def given(self, **defaults: Any) -> tuple[Any, ...]:
         """Return these choices, each with the study's own where none was made."""
@@ -188,6 +203,7 @@ def surveyed(survey: Survey) -> Callable[[Options], Scenario]:
             rounds=survey.pilot_rounds,
             reward=survey.reward,
             settings={"alpha": 0.7, "ratio": 1.6},
+            weather=options.weather(people.mean),
         )
 
     return make
@@ -223,7 +239,8 @@ def make_scenario(name: str, options: Options | None = None) -> Scenario:
     options = options or Options()
     if options.size is not None:
         require_integer("size", options.size, least=1, most=10**6)
-    return find("study", name, SCENARIOS)(options)
+    made = find("study", name, SCENARIOS)(options)
+    return made if made.weather is not None else replace(made, weather=options.weather(made.f))
 
 
 def _require_pilot(study: str, options: Options) -> None:

@@ -16,9 +16,10 @@ from voxpop.model.state import State
 from voxpop.model.waves import End, Feedback, Plan, Tally, changed
 from voxpop.policies import Policy
 from voxpop.policies.protocol import Answer, RoundByRound, uneliminated
-from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated, Source
+from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
+from voxpop.simulation.weather import Weather
 
 BLOCK = 256  # waves that a policy plays in one call, if it can and nobody is promised anything
 PLAYED = np.dtype([("arm", np.intp), ("rounds", np.intp), ("mean", float), ("width", float), ("gain", float)])
@@ -102,15 +103,19 @@ def simulate_waves(
     seed: int,
     privacy: Privacy | None = None,
     ledger: Ledger | None = None,
+    weather: Weather | None = None,
 ) -> Generator[tuple[Iterable[ClosedWave], State], None, End]:
     """Ask simulated people, wave after wave; yield one or many with the state after them, and return why it ended."""
     privacy, ledger, state = privacy or NoPrivacy(), ledger or Ledger(), policy.init(problem)
     people = population.in_line(stream(seed, "order", 1)) if isinstance(population, FinitePopulation) else population
-    by_itself = policy if isinstance(policy, RoundByRound) and privacy.model == NoPrivacy.model else None
+    quick = privacy.model == NoPrivacy.model and weather is None
+    by_itself = policy if isinstance(policy, RoundByRound) and quick else None
     while not isinstance(wave := next_wave(problem, policy, privacy, state), End):
         if by_itself is None:
             noise = _noise(seed, "agent", wave.plan.wave)
-            feedback, entry = release_wave(wave, collect(wave, people, seed), ledger, noise)
+            wave = changed(wave, plan=wave.plan.shuffled(stream(seed, "schedule", wave.plan.wave)))
+            shocks = None if weather is None else weather.of(wave.plan, state.rounds, seed)
+            feedback, entry = release_wave(wave, collect(wave, people, seed, shocks), ledger, noise)
             ledger.record(entry)
             spent = state.spent
             state, info = policy.advance(problem, state, wave.plan, feedback)
@@ -145,23 +150,29 @@ def _answers(wave: Wave, problem: Problem, population: Population, seed: int) ->
     return answer
 
 
-def collect(wave: Wave, population: Population, seed: int) -> Tally:
-    """Ask the people of a wave and add their reports up, a chunk at a time."""
+def collect(wave: Wave, population: Population, seed: int, shocks: Array | None = None) -> list[Tally]:
+    """Ask the people of a wave and add the reports of each block up, a chunk at a time; shocks are (blocks, arms)."""
     plan, release = wave.plan, wave.release
     rng = stream(seed, "people", plan.wave)
+    shocks = np.zeros((plan.blocks, len(plan.arms))) if shocks is None else shocks
     if plan.reports == "one":
-        return release.tally(population.observe_each(plan, rng)[None, :])
-    if plan.people > CROWD and isinstance(population, GaussianPopulation):
-        crowd = release.crowd(*population.law(plan), plan.people, rng)
+        return [release.tally(population.observe_each(plan, rng)[None, :] + shocks)]
+    if plan.people > CROWD and plan.blocks == 1 and isinstance(population, GaussianPopulation):
+        mean, root = population.law(plan)
+        crowd = release.crowd(mean + shocks[0], root, plan.people, rng)
         if crowd is not None:
-            return crowd
+            return [crowd]
     noise = _noise(seed, "devices", plan.wave)
-    return reduce(add, (ask(wave, population, people, rng, noise) for people in chunks(plan.people, len(plan.arms))))
-
-
-def ask(wave: Wave, population: Population, people: int, rng: np.random.Generator, noise: Source) -> Tally:
-    """Ask some of the people of a wave, whose devices add this noise, and add their reports up."""
-    return wave.release.tally(wave.release.randomize(population.observe(wave.plan, people, rng), noise))
+    asked = changed(plan, pulls=plan.lived, blocks=1, orders=None)
+    found = []
+    for block, shock in enumerate(shocks):
+        people = (plan.people + block) // plan.blocks
+        parts = (
+            release.tally(release.randomize(population.observe(asked, some, rng) + shock, noise))
+            for some in chunks(people, len(plan.arms))
+        )
+        found.append(reduce(add, parts))
+    return found
 
 
 def _noise(seed: int, role: str, wave: int) -> Simulated:

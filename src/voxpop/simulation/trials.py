@@ -37,6 +37,9 @@ class Trial(Described):
     floor: int | None = None
     honest: float | None = None
     data: str | None = None
+    shocks: float = 0.0
+    shocks_persist: float = 0.0
+    weekly: bool = False
     settings: Settings | Mapping[str, Any] = ()  # of the policy, before those of the study
 
     def __post_init__(self) -> None:

@@ -245,7 +245,7 @@ def released(wave: Wave, told: Answers | Feedback, ledger: Ledger, private: bool
                 "nobody is counted twice"
             )
         if told.sample is None:
-            return Released(*release_wave(wave, wave.release.tally(told.matrix), ledger, Secure(), told.names))
+            return Released(*release_wave(wave, [wave.release.tally(told.matrix)], ledger, Secure(), told.names))
     entry = entry_of(wave, told.count, told.names if isinstance(told, Answers) else ())
     ledger.check(entry)
     if isinstance(told, Feedback):

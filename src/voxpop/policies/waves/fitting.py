@@ -103,7 +103,7 @@ def people_check(problem: Problem, plan: Plan, feedback: Feedback) -> str:
     """Say that people differ more than was expected, if a wave shows it beyond doubt."""
     if feedback.variances is None or feedback.freedom <= 0:
         return ""
-    excess = float((feedback.variances / problem.answer_noise(plan.arms, plan.pulls).diagonal()).max())
+    excess = float((feedback.variances / problem.answer_noise(plan.arms, plan.lived).diagonal()).max())
     chance = len(plan.arms) * float(chdtrc(feedback.freedom, feedback.freedom * excess))
     if excess < WORTH_SAYING or chance > DOUBT:
         return ""

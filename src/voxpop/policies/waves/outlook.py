@@ -103,10 +103,12 @@ class Outlook:
         moved += self.mean[: self.contenders, None]
         return np.asarray(np.maximum(moved.max(axis=1).mean(axis=1) - self.mean[: self.contenders].max(), 0.0))
 
-    def values_of_people(self, places: Indices, single: Array, people: Array, fresh: bool = False) -> Array:
-        """Compute the value for several numbers of people, if the noise of one person is `single`."""
+    def values_of_people(
+        self, places: Indices, single: Array, shared: Array, people: Array, fresh: bool = False
+    ) -> Array:
+        """Compute the value for several numbers of people: `single` is the noise of one, `shared` that of all."""
         cross = self.covariance[: self.contenders, places]
-        inner = self.covariance[np.ix_(places, places)]
+        inner = self.covariance[np.ix_(places, places)] + shared
         root = np.linalg.cholesky(single + ROUNDING * np.trace(single) * np.eye(len(places)))
         half = solve_triangular(root, inner, lower=True)
         white = solve_triangular(root, half.T, lower=True)

@@ -4,8 +4,8 @@ What a wave of U people about arms A, W rounds each, is expected to bring is
 
     net = (rounds left) value - c U |A| - W sum over A of (m_b + value - m_a),
 
-where c is the cost of an answer, b the incumbent and m the pooled mean: a round of the wave is lost against the decision
-that is expected after it. Asking stops when no wave has a positive net.
+where c is the cost of an answer, b the incumbent and m the pooled mean: a round of the wave is lost against the
+decision that is expected after it. Asking stops when no wave has a positive net.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import Channel, State
-from voxpop.model.waves import Forecast, Plan
+from voxpop.model.waves import Forecast, Plan, changed
 from voxpop.policies.waves.outlook import TIE, Outlook
 from voxpop.policies.waves.sealing import SEALED, Evidence, Part
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
+BLOCKS = 2  # into which the rounds of a wave are divided
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)  # of an arm in a wave
 PEOPLE_RATIO = 1.45
 CERTIFIED_RATIO = 1.1  # for waves that aim at a certificate
@@ -57,6 +58,12 @@ class Offer:
     gain: float
     answers: float
     exploring: float
+    blocks: int = 1
+
+    @property
+    def pulls(self) -> Indices:
+        """The rounds of every arm."""
+        return np.full(len(self.arms), self.rounds, dtype=np.intp)
 
     @property
     def cost(self) -> float:
@@ -70,9 +77,9 @@ class Offer:
 
     def plan(self, wave: int, reference: int) -> Plan:
         """Return the offer as a plan."""
-        pulls = np.full(len(self.arms), self.rounds, dtype=np.intp)
         forecast = Forecast(self.gain, self.answers, self.exploring)
-        return Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast, sealed=SEALED)
+        plan = Plan(wave, self.arms, self.pulls, self.people, reference, forecast=forecast, sealed=SEALED)
+        return changed(plan, blocks=self.blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +95,7 @@ class Planner:
     limits: Limits
     fewest: int
     waves_left: int | None  # with this one; None: as many as pay
+    measured: bool = True  # some wave has shown what rounds do to everybody
 
     @property
     def _enough(self) -> float:
@@ -118,11 +126,18 @@ class Planner:
         """Return the offer of a wave after which the best choice is expected to be better by `value`."""
         arms, lost = self.outlook.actions[places], float(self.outlook.loss(places).sum())
         exploring = rounds * (lost + value * len(places))
-        gain = (self.limits.rounds - self.delay) * value
-        return Offer(arms, places, rounds, people, gain, self.answer_cost * people * len(places), exploring)
+        gain, answers = (self.limits.rounds - self.delay) * value, self.answer_cost * people * len(places)
+        return Offer(arms, places, rounds, people, gain, answers, exploring, self._blocks(rounds))
+
+    def _blocks(self, rounds: int) -> int:
+        """Return into how many blocks so many rounds of each arm are divided."""
+        return BLOCKS if self.channel.splits and rounds >= BLOCKS else 1
 
     def _offers(self) -> Iterator[Offer]:
         choices = useful_rounds(self.problem, self.outlook.actions[self.outlook.pool])
+        # Shocks are measured as soon as that is not all that is known: with a pilot in the first wave.
+        if self.channel.splits and not self.measured and (self.state.wave or self.problem.pilot):
+            choices = sorted({max(rounds, BLOCKS) for rounds in choices})
         for places in self._arm_sets(choices[0], choices[-1]):
             for rounds in choices:
                 yield from self._of_people(places, rounds)
@@ -144,22 +159,28 @@ class Planner:
     def _values(self, places: Indices, rounds: int, people: Array, fresh: bool = False) -> Array:
         arms = self.outlook.actions[places]
         pulls = np.full(len(arms), rounds, dtype=np.intp)
-        single = self.problem.answer_noise(arms, pulls) / (1 - SEALED)
+        single = self.problem.answer_noise(arms, pulls // self._blocks(rounds)) / (1 - SEALED)
+        shared = self.problem.shocks.variance / (1 - SEALED) * self.problem.shock_noise(pulls)
         hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.wave + 1, arms, pulls, self.fewest))
         if hidden is None:
-            return self.outlook.values_of_people(places, single, people, fresh)
+            return self.outlook.values_of_people(places, single, shared, people, fresh)
         variance = hidden.variance(people) / (1 - SEALED)
         found = np.zeros(len(people))
-        noises = single / people[:, None, None] + variance[:, None, None] * hidden.shape
+        noises = single / people[:, None, None] + variance[:, None, None] * hidden.shape + shared
         usable = np.isfinite(variance)
         found[usable] = self.outlook.values(places, noises[usable], fresh)
         return found
+
+    def _noise(self, arms: Indices, pulls: Indices, people: int) -> Array:
+        """Return the noise of a wave, privacy apart."""
+        problem, lived = self.problem, pulls // self._blocks(int(pulls[0]))
+        return problem.answer_noise(arms, lived, people) + problem.shocks.variance * problem.shock_noise(pulls)
 
     def _arm_sets(self, fewest: int, most: int) -> list[Indices]:
         """Return prefixes of several orders of the arms, each with the incumbent."""
         outlook = self.outlook
         little, much = (
-            self.problem.answer_noise(outlook.actions, np.full(len(outlook.actions), rounds), people)
+            self._noise(outlook.actions, np.full(len(outlook.actions), rounds), people)
             for rounds, people in ((fewest, FEW), (most, MANY))
         )
         most_arms = self._sizes[-1]
@@ -180,14 +201,16 @@ def _cheapest(offers: list[Offer], share: float) -> Offer | None:
 def useful_rounds(problem: Problem, arms: Indices) -> list[int]:
     """List the numbers of rounds per arm that are worth trying: more teach almost nothing.
 
-    People deviate alike at two arms that are close, so that their difference is known as well as rounds are many.
+    People deviate alike at two arms that are close, so that their difference is known as well as rounds are many; and
+    what rounds do to everybody is averaged by rounds alone.
     """
     covariance = problem.covariance(arms, arms)
     variance = covariance.diagonal()
     apart = np.add.outer(variance, variance) - 2 * covariance
     np.fill_diagonal(apart, np.inf)
     nearest = np.minimum(apart.min(axis=1), variance) if len(arms) > 1 else variance
-    most = problem.noise_std**2 / max(problem.bias_std**2 * float(np.median(nearest)) / 2, np.finfo(float).tiny)
+    rounds = problem.noise_std**2 + FEW * problem.shocks.variance
+    most = rounds / max(problem.bias_std**2 * float(np.median(nearest)) / 2, np.finfo(float).tiny)
     return [rounds for rounds in ROUNDS if rounds == 1 or rounds < 2 * most]
 
 
@@ -275,21 +298,25 @@ class Certifier:
         best = self.state.best
         certificate = max(0.0, float(self._bounds(arms, rounds, people).max()))
         forecast = Forecast(0.0, self.answer_cost * people * len(arms), self._exploring(arms, rounds), certificate)
-        pulls = np.full(len(arms), rounds, dtype=np.intp)
-        return Plan(self.state.wave + 1, np.sort(arms), pulls, people, best, forecast=forecast, sealed=SEALED_AT_LAST)
+        plan = self._wave(np.sort(arms), rounds, people)
+        return changed(plan, reference=best, forecast=forecast, sealed=SEALED_AT_LAST)
+
+    def _wave(self, arms: Indices, rounds: int, people: int) -> Plan:
+        blocks = BLOCKS if self.channel.splits and rounds >= BLOCKS else 1
+        return Plan(self.state.wave + 1, arms, np.full(len(arms), rounds, dtype=np.intp), people, blocks=blocks)
 
     def _bounds(self, arms: Indices, rounds: int, people: int) -> Array:
         """Predict the bounds on f(x) - f(best) after a wave."""
         problem, best, at = self.problem, self.state.best, self._considered
-        plan = Plan(self.state.wave + 1, arms, np.full(len(arms), rounds, dtype=np.intp), people)
-        noise = problem.answer_noise(plan.arms, plan.pulls, people)
+        plan = self._wave(arms, rounds, people)
+        noise = problem.answer_noise(plan.arms, plan.lived, people)
         hidden = self.channel.prospect(problem, self.state, plan)
         if hidden is not None:
             variance = float(hidden.variance(np.array([float(people)]))[0])
             if not np.isfinite(variance):
                 return np.full(len(at), np.inf)
             noise = noise + variance * hidden.shape
-        part = Part(arms, np.zeros(len(arms)), noise / SEALED_AT_LAST)
+        part = Part(arms, np.zeros(len(arms)), noise / SEALED_AT_LAST, rounds=1 / plan.pulls / SEALED_AT_LAST)
         after = replace(self.evidence, parts=(*self.evidence.parts, part))
         bound = self.mean[at] - self.mean[best] + after.widths(at, best, self.level)
         return np.where(at == best, -np.inf, bound)

@@ -30,10 +30,10 @@ from voxpop.policies.waves.sealing import (
     Evidence,
     Model,
     Part,
-    excess,
     factor,
     revised,
     split_pilot,
+    split_too_soon,
     split_wave,
 )
 from voxpop.runtime.machine import one_thread
@@ -45,7 +45,6 @@ MOST_WAVES = 50
 CERTIFYING = 6  # waves that aim at a certificate, at most
 TRIED = 0.7  # of what is left of delta, for a wave that aims at a certificate
 RESERVE = 1.2  # standard errors by which answers may turn out worse than expected; more after each failure
-TOO_MUCH = 1.2  # times the deviation that the pilot was split with
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
 ASIDE = LOOK / 2  # of what is left of delta before a wave, for all that may be done otherwise than to ask it and go on
 FIRST = 0.8  # of the level at the end, for the recommendation
@@ -283,7 +282,10 @@ class Waves(Configured):
         state, problem = state.unsealed, state.problem  # in which people vary as they have shown
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
-        planner = Planner(problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left)
+        measured = problem.shocks.freedom > problem.shock_freedom
+        planner = Planner(
+            problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left, measured
+        )
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best()
         if self.tolerance is not None and (offer is None or state.wave):
@@ -384,11 +386,12 @@ class Waves(Configured):
     def _evidence(self, problem: Problem, state: WavesState) -> Evidence:
         """Return everything that is sealed; not the pilot, if all of it was used to plan some wave."""
         sealed = state.pilot and all(plan.sealed for plan, _ in state.history)
-        pilot = split_pilot(problem, self.seed)[1] if sealed else None
+        pilot, shown = split_pilot(problem, self.seed)[1] if sealed else None, shown_in(problem, state.history)
         # With noise that is far too small it was not split into independent parts.
-        if pilot is None or excess(problem, shown_in(problem, state.history)).max() > TOO_MUCH:
-            return Evidence(problem, state.parts, state.model, self.population)
-        return Evidence(problem, (pilot, *state.parts), state.model, self.population)
+        if pilot is not None and split_too_soon(pilot, problem, shown):
+            pilot = None
+        parts = state.parts if pilot is None else (pilot, *state.parts)
+        return Evidence(problem, parts, state.model, self.population, shown.shocks)
 
     def _price(self, problem: Problem) -> float:
         usual = PRICE * problem.bias_std * float(np.sqrt(problem.largest_variance))

@@ -30,13 +30,16 @@ from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
 from voxpop.gp.widths import AffineEstimator
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Kernel
-from voxpop.model.problem import Indices, Problem
-from voxpop.model.waves import Answered, Feedback, Plan, Weighting
+from voxpop.model.problem import Indices, Problem, Shocks
+from voxpop.model.waves import Answered, Feedback, Plan
 
 SEALED = 0.25  # the share of what people say that is set aside
 PILOT_SEALED = 0.75  # of the pilot: it covers what no wave asks about
+TOO_MUCH = 1.2  # times the deviation that the pilot was split with
 LIMITED = 0.1  # the share of a level that bounds the chosen action from below, where rewards have an upper limit
 DRAWN = 0.1  # the share of a level that covers the draw of a finite population
+CALM = Shocks(0.0)
+LEVELS = 1e4  # times the noise of a wave's averages: what all of them have in common, where differences are estimated
 COARSE = 2.0**16  # steps of the grid of answers: processors differ by less, and draw the same w
 
 
@@ -58,6 +61,7 @@ class Part:
     clipping: Array | None = None
     freedom: float = math.inf  # degrees of freedom of the noise; infinite where the model says it
     wave: int = 0  # 0: the pilot
+    rounds: Array | None = None  # (arms,) what shocks of variance 1 add to the noise of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,18 +99,19 @@ def split_wave(problem: Problem, plan: Plan, feedback: Feedback, seed: int) -> t
     """Split the answers of a wave; the first part is what planning and privacy may know of it."""
     if not plan.sealed:  # a wave of a study that was begun before anything was sealed
         return Answered(plan, feedback), None
-    planned, sealed = halves(
-        rows_of(problem, plan, feedback, own=True), plan.sealed, words(problem, seed, plan.wave, [feedback.mean])
-    )
+    noise, freedom = own_noise(problem, plan, feedback)
+    rows = replace(rows_of(problem, plan, feedback), noise=noise)
+    planned, sealed = halves(rows, plan.sealed, words(problem, seed, plan.wave, [feedback.mean]))
     kept = 1 - plan.sealed
     thinned = replace(
         feedback,
         mean=problem.means[plan.arms] + planned.residual,
         noise=None if feedback.noise is None else feedback.noise / kept,
-        weighting=Weighting(kept * feedback.effective, feedback.freedom),
+        kept=kept,
     )
-    seen = feedback.clipping, own_noise(problem, plan, feedback)[1]
-    return Answered(plan, thinned), Part(plan.arms, sealed.residual, sealed.noise, *seen, plan.wave)
+    rounds = problem.shocks.variance * problem.shock_noise(plan.pulls)
+    part = Part(plan.arms, sealed.residual, sealed.noise - rounds / plan.sealed, feedback.clipping, freedom, plan.wave)
+    return Answered(plan, thinned), replace(part, rounds=1 / plan.pulls / plan.sealed)
 
 
 @lru_cache(maxsize=64)
@@ -131,9 +136,17 @@ def excess(problem: Problem, shown: Problem) -> Array:
 
 
 def revised(pilot: Rows, problem: Problem, shown: Problem) -> Rows:
-    """Return the pilot's plan part with larger noise where the waves show that its people vary more."""
+    """Return the pilot's plan part with larger noise where the waves show that its people or rounds vary more."""
     more = excess(problem, shown)
-    return replace(pilot, noise=pilot.noise * np.outer(more, more))
+    rounds = max(shown.shocks.variance - problem.shocks.variance, 0.0) / (1 - PILOT_SEALED)
+    return replace(pilot, noise=pilot.noise * np.outer(more, more) + rounds * (np.eye(len(more)) + 1))
+
+
+def split_too_soon(pilot: Part, problem: Problem, shown: Problem) -> bool:
+    """Return True if the pilot was split with noise that the waves show to be far too small: its parts are alike."""
+    rounds = max(shown.shocks.variance - problem.shocks.variance, 0.0) / PILOT_SEALED
+    more = np.sqrt(np.square(excess(problem, shown)) + 2 * rounds / pilot.noise.diagonal())
+    return float(more.max()) > TOO_MUCH
 
 
 @lru_cache(maxsize=64)
@@ -170,6 +183,15 @@ def inflation(level: float, freedom: float) -> float:
     return 1.0 if math.isinf(freedom) else float(stdtrit(freedom, level) / ndtri(level)) ** 2
 
 
+def _noise(part: Part, level: float, shocks: float, levels: float) -> Array:
+    """Return the noise that a part counts with, for shocks of this variance."""
+    noise = inflation(level, part.freedom) * part.noise
+    if part.rounds is None:
+        return noise
+    noise = noise + np.diag(shocks * part.rounds)
+    return noise + (shocks + levels * float(noise.diagonal().max()))
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """All sealed parts with what is assumed of f: everything that a statement needs but its level."""
@@ -178,6 +200,7 @@ class Evidence:
     parts: tuple[Part, ...]
     model: Model
     population: int | None = None  # of this size, its own mean is meant, not that of a larger one behind it
+    shocks: Shocks = CALM
 
     def state(self, best: int, level: float) -> Statement:
         """Make the statement about an action that was chosen by plan parts, at a level that is spent by it.
@@ -191,7 +214,7 @@ class Evidence:
             estimate, width = affine_values(estimator, np.array([best]), bound, self._residual)
             most, level = high - float(problem.means[best] + estimate[0] - width[0]), (1 - LIMITED) * level
             most = most if most >= 0 else math.inf  # the answers contradict the limit
-        estimator, bound = self._estimator(level, 1)
+        estimator, bound = self._estimator(level, 1, LEVELS)
         estimate, width = affine_values_and_gaps(estimator, at, best, bound, self._residual)[1]
         gaps = np.minimum(problem.means - problem.means[best] + estimate + width, most)
         gaps[best] = 0.0
@@ -210,7 +233,7 @@ class Evidence:
     def widths(self, at: Indices, best: int, level: float) -> Array:
         """Compute the widths of the bounds on f(x) - f(best), which do not depend on the answers."""
         if self.parts:
-            estimator, bound = self._estimator(level, 1)
+            estimator, bound = self._estimator(level, 1, LEVELS)
             return affine_values_and_gaps(estimator, at, best, bound, self._residual)[1][1]
         problem = wider(self.problem, self.model.power)
         variance, shared = problem.prior_variance, problem.covariance(at, np.array([best]))[:, 0]
@@ -230,8 +253,10 @@ class Evidence:
     def _residual(self) -> Array:
         return np.concatenate([part.residual for part in self.parts])
 
-    def _estimator(self, level: float, statements: int) -> tuple[AffineEstimator, float]:
+    def _estimator(self, level: float, statements: int, levels: float = 0.0) -> tuple[AffineEstimator, float]:
         """Return the estimator of one of several statements that hold together, and the norm bound to use it with.
+
+        What a whole wave has in common says nothing of differences: there it counts with `levels` times its noise.
 
         The mean of a finite population differs from f by a draw of GP(0, v^2 k / P), and its own best action depends
         on that draw: a tenth of the level bounds the draw for all actions together. Given the population, the errors
@@ -244,7 +269,8 @@ class Evidence:
             level *= 1 - DRAWN
         level /= statements
         arms = np.concatenate([part.arms for part in self.parts])
-        noise = block_diag(*(inflation(level, part.freedom) * part.noise for part in self.parts))
+        shocks = self.shocks.at_most(inflation(level, self.shocks.freedom))
+        noise = block_diag(*(_noise(part, level, shocks, levels) for part in self.parts))
         clipped = [part for part in self.parts if part.clipping is not None]
         clipping = None
         if clipped:  # the biases of several waves add up: sum c_l <= sqrt(waves sum c_l^2)

@@ -348,7 +348,7 @@ def close(context: Context, invited: Invitations, snapshot: Snapshot) -> bool:
         return True
     counted = invited.settle()
     named = counted if snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
-    feedback, entry = release_wave(wave, tally, snapshot.ledger, context.noise, named)
+    feedback, entry = release_wave(wave, [tally], snapshot.ledger, context.noise, named)
     _delete_reports(invited)
     connection.execute(sa.delete(plays).where(plays.c.study == study))
     invited.forget()

@@ -1,0 +1,62 @@
+"""Shocks that everybody shares: what a round does to all rewards alike, such as the weather or a weekday."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import lfilter
+
+from voxpop.errors import Array, require_number
+from voxpop.model.options import option
+from voxpop.model.waves import Plan
+from voxpop.runtime.random_streams import stream
+
+WEEK = 7
+AT_ONCE = 4096  # rounds that are drawn together
+
+
+@dataclass(frozen=True)
+class Weather:
+    """Shocks of a round: Gaussian, from one round to the next correlated by `persist`, half of them weekly if wanted.
+
+    >>> Weather(0.1).rounds(0, 0, 3).round(3).tolist()
+    [-0.058, -0.13, 0.009]
+    """
+
+    shocks: float = option(
+        0.0, least=0, label="Shocks", help="Shocks that everybody shares in a round, in units of the range of rewards."
+    )
+    persist: float = option(
+        0.0, least=0, below=1, help="The correlation of the shocks of two rounds that follow each other."
+    )
+    weekly: bool = option(False, help="Half of the shocks' variance is that of a day of the week, for rounds of a day.")
+
+    def __post_init__(self) -> None:
+        require_number("shocks", self.shocks, least=0)
+        require_number("shocks_persist", self.persist, least=0, below=1)
+
+    def rounds(self, seed: int, first: int, count: int, run: int = 0) -> Array:
+        """Return the shocks of some rounds, the same whoever asks for them; a run of its own has other weather."""
+        drawn = -(-(first + count) // AT_ONCE) * AT_ONCE
+        innovations = stream(seed, "weather", run).standard_normal(drawn)
+        innovations[1:] *= math.sqrt(1 - self.persist**2)
+        found = np.asarray(lfilter([1.0], [1.0, -self.persist], innovations))[first : first + count]
+        if self.weekly:
+            days = stream(seed, "weather", run + 2).standard_normal(WEEK)
+            days = (days - days.mean()) / days.std()
+            found = math.sqrt(0.5) * (found + days[np.arange(first, first + count) % WEEK])
+        return self.shocks * found
+
+    def of(self, plan: Plan, first: int, seed: int) -> Array:
+        """Return what happens to the averages of each block of a wave that begins with this round, (blocks, arms)."""
+        sequence = plan.sequence
+        happened = self.rounds(seed, first, len(sequence)).reshape(plan.blocks, -1)
+        played = sequence.reshape(plan.blocks, -1)
+        return np.array(
+            [
+                [float(block[arms == arm].mean()) for arm in plan.arms.tolist()]
+                for block, arms in zip(happened, played, strict=True)
+            ]
+        )
