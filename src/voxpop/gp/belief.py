@@ -58,6 +58,9 @@ def rows_of(problem: Problem, plan: Plan, feedback: Feedback, own: bool = False)
     return Rows(problem.decisions.points[plan.arms], feedback.mean - problem.means[plan.arms], noise)
 
 
+STEPS = 8  # in which the weights of mean squares settle
+
+
 def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
     """Compute the covariance of a wave's averages, as expected: people's deviations, rounds, and privacy."""
     return _with_rounds(problem, plan, feedback, problem.answer_noise(plan.arms, plan.lived, feedback.effective))
@@ -120,9 +123,20 @@ def _shocks(problem: Problem, history: Sequence[Answered]) -> Shocks:
             people = feedback.scatter
         apart = (float(np.trace(people)) - arms * float(people.mean())) / (arms - 1) * blocks / feedback.count
         found.append((freedom, rounds * float(np.square(rest).sum()) / freedom, rounds * apart))
-    weights, squares, parts = np.array(found).T
-    square, known = (float(weights @ each / weights.sum()) for each in (squares, parts))
-    return Shocks(max(square - known, 0.0), known, float(weights.sum()))
+    freedoms, squares, parts = np.array(found).T
+    if len(found) > 1:  # what was assumed counts like so few more residuals
+        parts[0] = float(parts[1:].mean())
+        squares[0] += parts[0]
+    least = max(prior.variance, 1e-9 * float(squares.max()), float(np.finfo(float).tiny) ** 0.5)
+    variance = float(freedoms @ (squares - parts)) / float(freedoms.sum())
+    for _ in range(STEPS):  # a mean square counts by its own variance, 2 (S + people)^2 / freedom
+        weights = freedoms / np.square(max(variance, least) + parts)
+        weights /= weights.sum()
+        variance = float(weights @ (squares - parts))
+    variance, known = max(variance, 0.0), float(weights @ parts)
+    alike = np.square(max(variance, least) + parts) / freedoms
+    freedom = (max(variance, least) + known) ** 2 / float(np.square(weights) @ alike)
+    return Shocks(variance, known, freedom)
 
 
 @lru_cache(maxsize=64)

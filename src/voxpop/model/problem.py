@@ -118,6 +118,7 @@ class Shocks:
 
 
 SHOCK = 0.01  # the deviation of a shock, in units of v sqrt(max k), unless something is known
+ALIKE = 5.0  # rounds that follow each other, in which shocks are alike
 TRUST = 20  # people whose answers the model's v and sigma count as, where answers are seen
 NEARBY = 4  # the power of the similarity with which what people show at one action counts for another
 
@@ -359,13 +360,13 @@ class Problem:
             new.__dict__["shocks"] = shocks
         return new
 
-    def shock_noise(self, pulls: Indices, level: float = 1.0) -> Array:
+    def shock_noise(self, pulls: Indices) -> Array:
         """Compute what rounds do to the averages of a wave, for a shock of variance 1 in each, (arms, arms).
 
-        Every arm has shocks of its own, whose orders are random. What the whole wave has in common is counted as one
-        round's shock, or as `level` of them.
+        Every arm has shocks of its own, as orders are random. What the whole wave has in common is that of all its
+        rounds, as if so many that follow each other were alike.
         """
-        return np.diag(1 / np.asarray(pulls, dtype=float)) + level
+        return np.diag(1 / np.asarray(pulls, dtype=float)) + min(1.0, ALIKE / float(pulls.sum()))
 
     def pilot_spread(self, points: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Return the spread with which the pilot's averages count, and where its own people were seen to vary.

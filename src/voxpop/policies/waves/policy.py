@@ -30,10 +30,10 @@ from voxpop.policies.waves.sealing import (
     Evidence,
     Model,
     Part,
+    excess,
     factor,
     revised,
     split_pilot,
-    split_too_soon,
     split_wave,
 )
 from voxpop.runtime.machine import one_thread
@@ -45,6 +45,7 @@ MOST_WAVES = 50
 CERTIFYING = 6  # waves that aim at a certificate, at most
 TRIED = 0.7  # of what is left of delta, for a wave that aims at a certificate
 RESERVE = 1.2  # standard errors by which answers may turn out worse than expected; more after each failure
+TOO_MUCH = 1.2  # times the deviation that the pilot was split with
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
 ASIDE = LOOK / 2  # of what is left of delta before a wave, for all that may be done otherwise than to ask it and go on
 FIRST = 0.8  # of the level at the end, for the recommendation
@@ -388,7 +389,7 @@ class Waves(Configured):
         sealed = state.pilot and all(plan.sealed for plan, _ in state.history)
         pilot, shown = split_pilot(problem, self.seed)[1] if sealed else None, shown_in(problem, state.history)
         # With noise that is far too small it was not split into independent parts.
-        if pilot is not None and split_too_soon(pilot, problem, shown):
+        if pilot is not None and excess(problem, shown).max() > TOO_MUCH:
             pilot = None
         parts = state.parts if pilot is None else (pilot, *state.parts)
         return Evidence(problem, parts, state.model, self.population, shown.shocks)

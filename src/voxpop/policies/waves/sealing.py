@@ -22,7 +22,7 @@ from functools import lru_cache, reduce
 
 import numpy as np
 from scipy.linalg import block_diag
-from scipy.special import ndtri, stdtrit
+from scipy.special import chdtri, ndtri, stdtrit
 
 from voxpop.errors import Array
 from voxpop.gp.belief import Rows, own_noise, pilot_rows, prior_means, rows_of, total_noise
@@ -35,7 +35,6 @@ from voxpop.model.waves import Answered, Feedback, Plan
 
 SEALED = 0.25  # the share of what people say that is set aside
 PILOT_SEALED = 0.75  # of the pilot: it covers what no wave asks about
-TOO_MUCH = 1.2  # times the deviation that the pilot was split with
 LIMITED = 0.1  # the share of a level that bounds the chosen action from below, where rewards have an upper limit
 DRAWN = 0.1  # the share of a level that covers the draw of a finite population
 CALM = Shocks(0.0)
@@ -142,13 +141,6 @@ def revised(pilot: Rows, problem: Problem, shown: Problem) -> Rows:
     return replace(pilot, noise=pilot.noise * np.outer(more, more) + rounds * (np.eye(len(more)) + 1))
 
 
-def split_too_soon(pilot: Part, problem: Problem, shown: Problem) -> bool:
-    """Return True if the pilot was split with noise that the waves show to be far too small: its parts are alike."""
-    rounds = max(shown.shocks.variance - problem.shocks.variance, 0.0) / PILOT_SEALED
-    more = np.sqrt(np.square(excess(problem, shown)) + 2 * rounds / pilot.noise.diagonal())
-    return float(more.max()) > TOO_MUCH
-
-
 @lru_cache(maxsize=64)
 def wider(problem: Problem, power: int = 1) -> Problem:
     """Return the problem with the pilot's actions, which need not be the study's, and the kernel of a model."""
@@ -183,13 +175,14 @@ def inflation(level: float, freedom: float) -> float:
     return 1.0 if math.isinf(freedom) else float(stdtrit(freedom, level) / ndtri(level)) ** 2
 
 
-def _noise(part: Part, level: float, shocks: float, levels: float) -> Array:
-    """Return the noise that a part counts with, for shocks of this variance."""
+def _noise(part: Part, level: float, shocks: float, more: float, levels: float) -> Array:
+    """Return the noise that a part counts with, for shocks of this variance, or so much more than the pilot knows."""
     noise = inflation(level, part.freedom) * part.noise
-    if part.rounds is None:
-        return noise
-    noise = noise + np.diag(shocks * part.rounds)
-    return noise + (shocks + levels * float(noise.diagonal().max()))
+    if part.rounds is not None:
+        noise = noise + np.diag(shocks * part.rounds) + shocks
+    else:
+        noise = noise + more * (np.eye(len(noise)) + 1)
+    return noise + levels * float(noise.diagonal().max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,10 +263,29 @@ class Evidence:
         level /= statements
         arms = np.concatenate([part.arms for part in self.parts])
         shocks = self.shocks.at_most(inflation(level, self.shocks.freedom))
-        noise = block_diag(*(_noise(part, level, shocks, levels) for part in self.parts))
-        clipped = [part for part in self.parts if part.clipping is not None]
+        noise = block_diag(*(_noise(part, level, shocks, self._more, levels) for part in self.parts))
+        biases = [self._bias(part, level) for part in self.parts]
+        biased = sum(bias is not None for bias in biases)
         clipping = None
-        if clipped:  # the biases of several waves add up: sum c_l <= sqrt(waves sum c_l^2)
-            blocks = (np.zeros_like(part.noise) if part.clipping is None else part.clipping for part in self.parts)
-            clipping = len(clipped) * block_diag(*blocks)
+        if biased:  # several biases add up: sum c_l <= sqrt(n sum c_l^2)
+            blocks = (np.zeros_like(p.noise) if b is None else b for p, b in zip(self.parts, biases, strict=True))
+            clipping = biased * block_diag(*blocks)
         return AffineEstimator(wider(self.problem, self.model.power), arms, noise, clipping, factor(level)), bound
+
+    def _bias(self, part: Part, level: float) -> Array | None:
+        """Return a matrix C such that a part is biased by at most sqrt(a'C a), besides its noise; None if it is not.
+
+        Shocks c of variance S beyond those that the pilot was split with are in both of its parts. Given the plan
+        part, of noise N, their mean is S (N + S)^-1 times its error, of covariance Q = S (N + S)^-1 S, and plans may
+        depend on it: a share of the level covers all weights.
+        """
+        if part.wave or self._more <= 0:
+            return part.clipping
+        shocks = self._more * np.eye(len(part.arms))
+        planned = PILOT_SEALED / (1 - PILOT_SEALED) * part.noise + shocks
+        return np.asarray(float(chdtri(len(part.arms), DRAWN * level)) * shocks @ np.linalg.solve(planned, shocks))
+
+    @property
+    def _more(self) -> float:
+        """By how much shocks vary more than was assumed."""
+        return max(self.shocks.variance - self.problem.shock_std**2, 0.0)
