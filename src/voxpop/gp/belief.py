@@ -128,7 +128,8 @@ def _shocks(problem: Problem, history: Sequence[Answered]) -> Shocks:
         parts[0] = float(parts[1:].mean())
         squares[0] += parts[0]
     least = max(prior.variance, 1e-9 * float(squares.max()), float(np.finfo(float).tiny) ** 0.5)
-    variance = float(freedoms @ (squares - parts)) / float(freedoms.sum())
+    weights = freedoms / freedoms.sum()
+    variance = float(weights @ (squares - parts))
     for _ in range(STEPS):  # a mean square counts by its own variance, 2 (S + people)^2 / freedom
         weights = freedoms / np.square(max(variance, least) + parts)
         weights /= weights.sum()

@@ -129,6 +129,7 @@ def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]
     if feedback.printed:
         return []
     noise = problem.answer_noise(before.arms, before.pulls, feedback.effective)
+    noise += problem.shocks.variance / feedback.kept * problem.shock_noise(before.pulls)
     slack = 0.0
     if feedback.noise is not None:
         noise = noise + feedback.noise
@@ -152,7 +153,7 @@ def _around(problem: Problem, plan: Plan, metric: str, centre: Array, shape: Arr
     """Return the unit ball that holds the sum of f's ellipsoid and a person's deviation."""
     arms = len(plan.arms)
     quantile, excess, chance = _chi_tail(arms)
-    spread = problem.answer_noise(plan.arms, plan.pulls) * quantile**2
+    spread = _spread(problem, plan) * quantile**2
     ratio = math.sqrt(float(np.trace(spread)) / max(float(np.trace(shape)), 1e-9 * float(np.trace(spread))))
     whole = (1 + ratio) * shape + (1 + 1 / ratio) * spread
     whole.flat[:: arms + 1] += 8 * arms * np.finfo(float).eps * float(whole.diagonal().max())  # so that it has a root
@@ -160,6 +161,11 @@ def _around(problem: Problem, plan: Plan, metric: str, centre: Array, shape: Arr
     # A deviation s > 1 times as long as its ellipsoid allows has at most length 1 + (s - 1) sqrt(r / (1 + r)) here.
     share = math.sqrt(ratio / (1 + ratio)) / quantile
     return Ball(metric, problem.means[plan.arms] + centre, root, 1.0, (share * excess, chance))
+
+
+def _spread(problem: Problem, plan: Plan) -> Array:
+    """Return the covariance of a person's averages around f: a deviation, rounds, and what these do to everybody."""
+    return problem.answer_noise(plan.arms, plan.pulls) + problem.shocks.variance * problem.shock_noise(plan.pulls)
 
 
 @lru_cache(maxsize=256)
@@ -177,7 +183,7 @@ def euclidean_ball(problem: Problem, plan: Plan, state: State) -> Ball:
     most r(t), r(t)^2 = tr S + 2 sqrt(t tr S^2) + 2 t |S|.
     """
     lower, upper = state.lower[plan.arms], state.upper[plan.arms]
-    spread = problem.answer_noise(plan.arms, plan.pulls)
+    spread = _spread(problem, plan)
     trace, square, norm = float(np.trace(spread)), float(np.sum(spread**2)), float(np.linalg.norm(spread, 2))
     t = -math.log(OUTSIDE) + np.linspace(0, 40, 201)
     lengths = np.sqrt(trace + 2 * np.sqrt(t * square) + 2 * t * norm)

@@ -26,6 +26,7 @@ from voxpop.policies.waves.sealing import SEALED, Evidence, Part
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
+UNMEASURED = 2  # waves of a study without a pilot, in which every round is needed
 BLOCKS = 2  # into which the rounds of a wave are divided
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)  # of an arm in a wave
 PEOPLE_RATIO = 1.45
@@ -136,7 +137,7 @@ class Planner:
     def _offers(self) -> Iterator[Offer]:
         choices = useful_rounds(self.problem, self.outlook.actions[self.outlook.pool])
         # Shocks are measured as soon as that is not all that is known: with a pilot in the first wave.
-        if self.channel.splits and not self.measured and (self.state.wave or self.problem.pilot):
+        if self.channel.splits and not self.measured and (self.state.wave >= UNMEASURED or self.problem.pilot):
             choices = sorted({max(rounds, BLOCKS) for rounds in choices})
         for places in self._arm_sets(choices[0], choices[-1]):
             for rounds in choices:

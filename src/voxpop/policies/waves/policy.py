@@ -283,9 +283,8 @@ class Waves(Configured):
         state, problem = state.unsealed, state.problem  # in which people vary as they have shown
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
-        measured = problem.shocks.freedom > problem.shock_freedom
         planner = Planner(
-            problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left, measured
+            problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left, _measured(problem)
         )
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best()
@@ -347,6 +346,8 @@ class Waves(Configured):
         shown = shown_in(problem, [*state.history, Answered(plan, feedback)])
         answered, part = split_wave(shown, plan, feedback, self.seed)
         after = changed(state.record(*answered), parts=(*state.parts, *([part] if part else [])))
+        if _measured(shown) and not _measured(shown_in(problem, state.history)):  # what did not fit may be shocks
+            after = changed(after, model=Model(problem.norm_bound), norm_bound=problem.norm_bound)
         belief = self._belief(problem, after)
         best = int(np.argmax(belief.mean))
 
@@ -433,3 +434,8 @@ def _portion(left: int, small: int, last: bool) -> int:
 def _certifying(state: State) -> int:
     """Count the waves that aimed at a certificate."""
     return sum(plan.aims_at_certificate for plan, _ in state.history)
+
+
+def _measured(problem: Problem) -> bool:
+    """Return True if some wave has shown what rounds do to everybody."""
+    return problem.shocks.freedom > problem.shock_freedom
