@@ -27,7 +27,8 @@ def own(state: State) -> Any:
 
 def random_problem(seed: int, n: int = 12, d: int = 2, kernel: Kernel | None = None, **changes: Any) -> Problem:
     points = np.random.default_rng(seed).uniform(size=(n, d))
-    known: dict[str, Any] = {"noise_std": 0.1, "bias_std": 0.3, "norm_bound": 1.0, "horizon": 100, **changes}
+    known: dict[str, Any] = {"noise_std": 0.1, "bias_std": 0.3, "norm_bound": 1.0, "horizon": 100}
+    known = {**known, "shock_std": 0.0, **changes}
     return Problem(points, kernel or SquaredExponential(0.3), **known)
 
 

@@ -133,7 +133,7 @@ def drawn(seed: int, tau: float, power: int) -> Problem:
     root = np.linalg.cholesky(kernel(points, points) ** power + 1e-9 * np.eye(60))
     f = tau * root @ rng.standard_normal(60)
     pilot = Evidence(points, np.full(60, 100), 100, f + 1e-3 * rng.standard_normal(60))
-    return Problem(points, kernel, 0.1, 0.001, norm_bound=2.0, horizon=100, pilot=[pilot])
+    return Problem(points, kernel, 0.1, 0.001, norm_bound=2.0, horizon=100, shock_std=0.0, pilot=[pilot])
 
 
 def score(problem: Problem, tau: float, power: int) -> float:

@@ -80,7 +80,9 @@ def test_noise_of_privacy_is_not_scaled_by_what_people_differ() -> None:
 
 
 def test_what_a_wave_shows_counts_nearby_and_hardly_far_away() -> None:
-    line = Problem(np.linspace(0, 1, 101), SquaredExponential(0.1), 0.1, 0.5, norm_bound=1.0, horizon=100)
+    line = Problem(
+        np.linspace(0, 1, 101), SquaredExponential(0.1), 0.1, 0.5, norm_bound=1.0, horizon=100, shock_std=0.0
+    )
     plan = Plan(1, np.array([20]), np.array([5]), 400)
     base = line.answer_noise(plan.arms, plan.pulls)
     shown = shown_in(line, [Answered(plan, Feedback(np.zeros(1), 400, scatter=9 * base))])
@@ -99,7 +101,9 @@ def test_a_pilot_shows_where_people_vary() -> None:
         return np.array(ratios) * (0.5**2 + 0.1**2 / 5)
 
     pilot = replace(evidence([[0.0], [1.0]], [5, 5], 40, [0.0, 0.0]), variances=variances(4.0, 0.25))
-    problem = Problem(np.linspace(0, 1, 11), SquaredExponential(0.1), 0.1, 0.5, norm_bound=1, horizon=9, pilot=[pilot])
+    problem = Problem(
+        np.linspace(0, 1, 11), SquaredExponential(0.1), 0.1, 0.5, norm_bound=1, horizon=9, shock_std=0.0, pilot=[pilot]
+    )
     assert problem.spread is not None
     ends = np.sqrt((TRUST + np.array([4.0, 0.25]) * 39) / (TRUST + 39))
     assert problem.spread[[0, -1]] == pytest.approx(ends)

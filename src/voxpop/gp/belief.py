@@ -121,8 +121,8 @@ def _shocks(problem: Problem, history: Sequence[Answered]) -> Shocks:
         people = problem.answer_noise(plan.arms, plan.lived)
         if feedback.scatter is not None and feedback.scatter.ndim == 2 and feedback.freedom > arms:
             people = feedback.scatter
-        apart = (float(np.trace(people)) - arms * float(people.mean())) / (arms - 1) * blocks / feedback.count
-        found.append((freedom, rounds * float(np.square(rest).sum()) / freedom, rounds * apart))
+        part = rounds * blocks / feedback.count * within(people)
+        found.append((freedom, rounds * float(np.square(rest).sum()) / freedom, part))
     freedoms, squares, parts = np.array(found).T
     if len(found) > 1:  # what was assumed counts like so few more residuals
         parts[0] = float(parts[1:].mean())
@@ -138,6 +138,12 @@ def _shocks(problem: Problem, history: Sequence[Answered]) -> Shocks:
     alike = np.square(max(variance, least) + parts) / freedoms
     freedom = (max(variance, least) + known) ** 2 / float(np.square(weights) @ alike)
     return Shocks(variance, known, freedom)
+
+
+def within(covariance: Array) -> float:
+    """Return the expected variance of averages with this covariance around their own mean, with divisor n - 1."""
+    size = len(covariance)
+    return (float(np.trace(covariance)) - size * float(covariance.mean())) / (size - 1)
 
 
 @lru_cache(maxsize=64)

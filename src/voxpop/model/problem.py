@@ -112,6 +112,13 @@ class Shocks:
     people: float = 0.0  # the part of the residuals' variance that people explain, in units of a round
     freedom: float = 2.0  # degrees of freedom of both together
 
+    def measured(self, freedom: float, people: float) -> Shocks:
+        """Return what is known after more residuals, of whose mean square people explain so much, if all is as now."""
+        least = max(self.variance, np.finfo(float).tiny ** 0.25)
+        here, there = self.freedom / (least + self.people) ** 2, freedom / (least + people) ** 2
+        known = (here * self.people + there * people) / (here + there)
+        return Shocks(self.variance, known, (here + there) * (least + known) ** 2)
+
     def at_most(self, inflation: float) -> float:
         """Return the variance to count with where an estimate with so many degrees of freedom is to be `inflation`."""
         return max(inflation * (self.variance + self.people) - self.people, self.variance)

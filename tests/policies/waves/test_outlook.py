@@ -83,9 +83,10 @@ def test_values_for_numbers_of_people_are_those_of_their_noise(seed: int, fresh:
     arms = outlook.actions[places]
     single = problem.answer_noise(arms, np.full(count, 2))
     people = np.array([1.0, 20.0, 29.0, 1e4, 1e7])
-    direct = outlook.values(places, single / people[:, None, None], fresh)
+    shared = 0.1 * float(single.diagonal().mean()) * (np.eye(count) + 0.5)
+    direct = outlook.values(places, single / people[:, None, None] + shared, fresh)
     # The draws are rotated, so that only the law is the same; single arms have no rotation but the sign.
-    found = outlook.values_of_people(places, single, people, fresh)
+    found = outlook.values_of_people(places, single, shared, people, fresh)
     spread = math.sqrt(outlook.covariance.diagonal().max())
     slack = 1e-6 * spread if count == 1 else 6 * spread / math.sqrt(1024 if fresh else 64)
     assert found == pytest.approx(direct, abs=slack)
@@ -96,7 +97,7 @@ def test_more_people_are_worth_more_and_never_more_than_knowing_everything(seed:
     problem, _, outlook = looked(seed)
     places = np.arange(min(4, len(outlook.actions)))
     single = problem.answer_noise(outlook.actions[places], np.ones(len(places), int))
-    values = outlook.values_of_people(places, single, np.geomspace(1, 1e6, 12), fresh=True)
+    values = outlook.values_of_people(places, single, 0 * single, np.geomspace(1, 1e6, 12), fresh=True)
     assert (np.diff(values) > -1e-9).all()
     assert values[0] >= 0
     assert values[-1] <= outlook.expected_loss + 4 * math.sqrt(outlook.covariance.diagonal().max() / 512)
@@ -238,5 +239,6 @@ def test_people_without_noise_of_their_own_can_be_valued(noise_std: float) -> No
     assert len(set(order)) == len(order) >= 10
     assert len(set(outlook.by_variance(noise / 60, MOST_ARMS))) >= 10
     for places in (np.array(order), np.arange(25)):
-        values = outlook.values_of_people(places, noise[np.ix_(places, places)], np.array([20.0, 2000.0]))
+        single = noise[np.ix_(places, places)]
+        values = outlook.values_of_people(places, single, 0 * single, np.array([20.0, 2000.0]))
         assert 0 < values[0] < values[1] < 10

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.helpers import own, random_problem
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
-from voxpop.policies.waves.planning import GOOD_ENOUGH, Limits, Offer, Planner, numbers_of_people, useful_rounds
+from voxpop.policies.waves.planning import GOOD_ENOUGH, ROUNDS, Limits, Offer, Planner, numbers_of_people, useful_rounds
 from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.sealing import SEALED
 from voxpop.privacy import Private
@@ -36,12 +36,24 @@ def test_numbers_of_people_stay_within_their_limits(least: int, most: int) -> No
 
 @pytest.mark.parametrize(("noise", "v"), [(0.01, 1.0), (0.3, 0.3), (1.0, 0.1), (1.0, 1e-6)])
 def test_no_more_rounds_than_make_the_noise_of_rounds_small(noise: float, v: float) -> None:
-    """With the most rounds, the noise of a person's average is at most half of what people differ by."""
-    found = useful_rounds(random_problem(0, noise_std=noise, bias_std=v))
+    """With the most rounds, the noise of a person's average is about what people differ by at the nearest arms."""
+    problem = random_problem(0, noise_std=noise, bias_std=v)
+    arms = np.arange(problem.size)
+    apart = 2 - 2 * problem.covariance(arms, arms)
+    np.fill_diagonal(apart, np.inf)
+    nearest = v**2 * float(np.median(np.minimum(apart.min(axis=1), 1.0))) / 2
+    found = useful_rounds(problem, arms)
     assert found[0] == 1
     assert found == sorted(set(found))
-    assert noise**2 / found[-1] <= v**2 / 2 * (1 + 1e-9)
-    assert len(found) == 1 or noise**2 / (found[-1] - 1) > v**2 / 2 * (1 - 1e-6)
+    assert len(found) == 1 or noise**2 / found[-1] > nearest / 2
+    assert found[-1] == ROUNDS[-1] or noise**2 / (2 * found[-1]) <= nearest / 2
+
+
+def test_shocks_are_averaged_by_rounds_alone() -> None:
+    calm = random_problem(0, noise_std=0.01, bias_std=0.3)
+    stormy = random_problem(0, noise_std=0.01, bias_std=0.3, shock_std=0.3)
+    assert useful_rounds(calm, np.arange(4)) == [1]
+    assert useful_rounds(stormy, np.arange(4))[-1] == ROUNDS[-1]
 
 
 def offer(gain: float, answers: float, exploring: float = 0.0) -> Offer:
@@ -108,11 +120,12 @@ def test_what_is_expected_of_a_wave_does_not_hang_on_the_draws_that_chose_it() -
     made = planner(problem, state)
     best = made.best()
     assert best is not None
-    left = problem.horizon - best.rounds * len(best.arms)
     people = np.array([float(best.people)])
-    single = problem.answer_noise(best.arms, np.full(len(best.arms), best.rounds)) / (1 - SEALED)
-    fresh = made.outlook.values_of_people(best.places, single, people, fresh=True)[0]
-    assert best.gain == pytest.approx(left * fresh, rel=1e-9)
+    single = problem.answer_noise(best.arms, best.pulls // best.blocks) / (1 - SEALED)
+    fresh = made.outlook.values_of_people(best.places, single, 0 * single, people, fresh=True)[0]
+    assert best.gain == pytest.approx(problem.horizon * fresh, rel=1e-9)
+    lost = float(made.outlook.loss(best.places).sum())
+    assert best.exploring == pytest.approx(best.rounds * (lost + fresh * len(best.arms)), rel=1e-9)
 
 
 def test_if_nothing_pays_nothing_is_offered() -> None:
@@ -140,7 +153,7 @@ def test_noise_that_hides_people_lowers_the_value_of_a_wave(model: str) -> None:
     channel = Private(model, 3.0)
     made = planner(problem, state)
     noise = problem.answer_noise(made.outlook.actions[places], np.ones(3, int)) / (1 - SEALED)
-    plain = made.outlook.values_of_people(places, noise, people, fresh=True)
+    plain = made.outlook.values_of_people(places, noise, 0 * noise, people, fresh=True)
     hidden = planner(problem, state, channel=channel)._values(places, 1, people, fresh=True)
     assert (hidden < plain).all()
     assert (np.diff(hidden) > 0).all()

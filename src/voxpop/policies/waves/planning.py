@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from voxpop.errors import Array
+from voxpop.gp.belief import within
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import Channel, State
 from voxpop.model.waves import Forecast, Plan, changed
@@ -319,5 +320,9 @@ class Certifier:
             noise = noise + variance * hidden.shape
         part = Part(arms, np.zeros(len(arms)), noise / SEALED_AT_LAST, rounds=1 / plan.pulls / SEALED_AT_LAST)
         after = replace(self.evidence, parts=(*self.evidence.parts, part))
+        if plan.blocks > 1:
+            known = float(plan.lived[0]) * plan.blocks / people * within(problem.answer_noise(arms, plan.lived))
+            freedom = float((plan.blocks - 1) * (len(arms) - 1))
+            after = replace(after, shocks=after.shocks.measured(freedom, known))
         bound = self.mean[at] - self.mean[best] + after.widths(at, best, self.level)
         return np.where(at == best, -np.inf, bound)
