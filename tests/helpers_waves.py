@@ -9,7 +9,7 @@ from tests.helpers import function_of_norm
 from voxpop.errors import Array
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
-from voxpop.model.waves import Feedback, Info, Plan, Tally
+from voxpop.model.waves import Feedback, Info, Plan, Tally, changed, in_blocks
 from voxpop.policies import Policy
 from voxpop.simulation.people import GPPeople
 
@@ -25,7 +25,9 @@ def everyone(problem: Problem, f: Array, seed: int, most: int = 3000) -> Callabl
     people, rng = GPPeople(problem, f), np.random.default_rng(seed)
 
     def answer(plan: Plan) -> Feedback:
-        return Tally.of(people.observe(plan, min(plan.people, most), rng), problem.grid_step).feedback()
+        asked, count = changed(plan, pulls=plan.lived), min(plan.people, most)
+        each = [people.observe(asked, (count + block) // plan.blocks, rng) for block in range(plan.blocks)]
+        return in_blocks([Tally.of(some, problem.grid_step).feedback() for some in each])
 
     return answer
 

@@ -12,7 +12,7 @@ from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
 
 from voxpop.errors import Array
 from voxpop.gp.widths import shared_coordinates
-from voxpop.model.problem import GRAM_LIMIT, TRUST, Evidence, Indices, Problem, Shocks
+from voxpop.model.problem import ASSUMED, GRAM_LIMIT, TRUST, Evidence, Indices, Problem, Shocks
 from voxpop.model.waves import Answered, Feedback, Plan
 
 
@@ -58,7 +58,7 @@ def rows_of(problem: Problem, plan: Plan, feedback: Feedback, own: bool = False)
     return Rows(problem.decisions.points[plan.arms], feedback.mean - problem.means[plan.arms], noise)
 
 
-STEPS = 8  # in which the weights of mean squares settle
+SMALL = 1e-30
 
 
 def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
@@ -107,10 +107,11 @@ def _shocks(problem: Problem, history: Sequence[Answered]) -> Shocks:
     """Estimate what happens to everybody in a round, from the residuals of arms and blocks.
 
     The average of an arm in a block, less those of the arm and of the block, keeps what its own rounds did to everybody
-    and the noise of its people, of which the mean square is subtracted.
+    and the noise of its people, of which the mean square is subtracted. What was assumed counts no longer, unless it
+    was measured before the study. Waves of few people show less, and their weights do not depend on what they show.
     """
     prior = problem.shocks
-    found = [(prior.freedom, prior.variance, 0.0)]  # degrees of freedom, mean square of a round, people's part of it
+    found = [(prior.freedom, prior.variance, 0.0)] if prior.freedom > ASSUMED else []
     for plan, feedback in history:
         if feedback.by_block is None or len(plan.arms) < 2:
             continue
@@ -121,23 +122,16 @@ def _shocks(problem: Problem, history: Sequence[Answered]) -> Shocks:
         people = problem.answer_noise(plan.arms, plan.lived)
         if feedback.scatter is not None and feedback.scatter.ndim == 2 and feedback.freedom > arms:
             people = feedback.scatter
-        part = rounds * blocks / feedback.count * within(people)
+        part = rounds * blocks * feedback.kept / feedback.effective * within(people)
         found.append((freedom, rounds * float(np.square(rest).sum()) / freedom, part))
+    if not found:
+        return prior
     freedoms, squares, parts = np.array(found).T
-    if len(found) > 1:  # what was assumed counts like so few more residuals
-        parts[0] = float(parts[1:].mean())
-        squares[0] += parts[0]
-    least = max(prior.variance, 1e-9 * float(squares.max()), float(np.finfo(float).tiny) ** 0.5)
-    weights = freedoms / freedoms.sum()
-    variance = float(weights @ (squares - parts))
-    for _ in range(STEPS):  # a mean square counts by its own variance, 2 (S + people)^2 / freedom
-        weights = freedoms / np.square(max(variance, least) + parts)
-        weights /= weights.sum()
-        variance = float(weights @ (squares - parts))
-    variance, known = max(variance, 0.0), float(weights @ parts)
-    alike = np.square(max(variance, least) + parts) / freedoms
-    freedom = (max(variance, least) + known) ** 2 / float(np.square(weights) @ alike)
-    return Shocks(variance, known, freedom)
+    weights = freedoms / np.square(parts + max(float(parts.min()), SMALL * float(parts.max()), prior.variance, SMALL))
+    weights /= weights.sum()
+    known, variance = float(weights @ parts), max(float(weights @ (squares - parts)), 0.0)
+    freedom = (variance + known) ** 2 / max(float(np.square(weights * (variance + parts)) @ (1 / freedoms)), SMALL)
+    return Shocks(variance, known, max(freedom, float(freedoms.min())))
 
 
 def within(covariance: Array) -> float:

@@ -104,13 +104,16 @@ class Shown:
         return cls(*(np.concatenate(column) for column in columns))
 
 
+ASSUMED = 2.0  # the degrees of freedom of what is only assumed
+
+
 @dataclass(frozen=True)
 class Shocks:
     """What happens to everybody alike in a round, such as the weather: its variance, and how sure that is."""
 
     variance: float  # of a round
     people: float = 0.0  # the part of the residuals' variance that people explain, in units of a round
-    freedom: float = 2.0  # degrees of freedom of both together
+    freedom: float = ASSUMED  # degrees of freedom of both together
 
     def measured(self, freedom: float, people: float) -> Shocks:
         """Return what is known after more residuals, of whose mean square people explain so much, if all is as now."""
@@ -227,7 +230,7 @@ class Problem:
         pilot: Iterable[Evidence] = (),
         reward_range: str = ":",
         shock_std: float | None = None,
-        shock_freedom: float = 2.0,
+        shock_freedom: float = ASSUMED,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)

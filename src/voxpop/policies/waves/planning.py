@@ -28,7 +28,7 @@ from voxpop.policies.waves.sealing import SEALED, Evidence, Part
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
 UNMEASURED = 2  # waves of a study without a pilot, in which every round is needed
-BLOCKS = 2  # into which the rounds of a wave are divided
+RESIDUALS = 8  # degrees of freedom with which a wave is to show shocks
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)  # of an arm in a wave
 PEOPLE_RATIO = 1.45
 CERTIFIED_RATIO = 1.1  # for waves that aim at a certificate
@@ -129,17 +129,16 @@ class Planner:
         arms, lost = self.outlook.actions[places], float(self.outlook.loss(places).sum())
         exploring = rounds * (lost + value * len(places))
         gain, answers = (self.limits.rounds - self.delay) * value, self.answer_cost * people * len(places)
-        return Offer(arms, places, rounds, people, gain, answers, exploring, self._blocks(rounds))
+        return Offer(arms, places, rounds, people, gain, answers, exploring, self._blocks(rounds, len(places)))
 
-    def _blocks(self, rounds: int) -> int:
-        """Return into how many blocks so many rounds of each arm are divided."""
-        return BLOCKS if self.channel.splits and rounds >= BLOCKS else 1
+    def _blocks(self, rounds: int, arms: int) -> int:
+        return blocks_of(rounds, arms) if self.channel.splits else 1
 
     def _offers(self) -> Iterator[Offer]:
         choices = useful_rounds(self.problem, self.outlook.actions[self.outlook.pool])
         # Shocks are measured as soon as that is not all that is known: with a pilot in the first wave.
         if self.channel.splits and not self.measured and (self.state.wave >= UNMEASURED or self.problem.pilot):
-            choices = sorted({max(rounds, BLOCKS) for rounds in choices})
+            choices = sorted({max(rounds, 2) for rounds in choices})
         for places in self._arm_sets(choices[0], choices[-1]):
             for rounds in choices:
                 yield from self._of_people(places, rounds)
@@ -161,7 +160,7 @@ class Planner:
     def _values(self, places: Indices, rounds: int, people: Array, fresh: bool = False) -> Array:
         arms = self.outlook.actions[places]
         pulls = np.full(len(arms), rounds, dtype=np.intp)
-        single = self.problem.answer_noise(arms, pulls // self._blocks(rounds)) / (1 - SEALED)
+        single = self.problem.answer_noise(arms, pulls // self._blocks(rounds, len(arms))) / (1 - SEALED)
         shared = self.problem.shocks.variance / (1 - SEALED) * self.problem.shock_noise(pulls)
         hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.wave + 1, arms, pulls, self.fewest))
         if hidden is None:
@@ -175,7 +174,7 @@ class Planner:
 
     def _noise(self, arms: Indices, pulls: Indices, people: int) -> Array:
         """Return the noise of a wave, privacy apart."""
-        problem, lived = self.problem, pulls // self._blocks(int(pulls[0]))
+        problem, lived = self.problem, pulls // self._blocks(int(pulls[0]), len(arms))
         return problem.answer_noise(arms, lived, people) + problem.shocks.variance * problem.shock_noise(pulls)
 
     def _arm_sets(self, fewest: int, most: int) -> list[Indices]:
@@ -214,6 +213,18 @@ def useful_rounds(problem: Problem, arms: Indices) -> list[int]:
     rounds = problem.noise_std**2 + FEW * problem.shocks.variance
     most = rounds / max(problem.bias_std**2 * float(np.median(nearest)) / 2, np.finfo(float).tiny)
     return [rounds for rounds in ROUNDS if rounds == 1 or rounds < 2 * most]
+
+
+def blocks_of(rounds: int, arms: int) -> int:
+    """Return into how many blocks so many rounds of each arm are divided: the fewest that show enough of shocks.
+
+    >>> blocks_of(1, 9), blocks_of(16, 9), blocks_of(16, 3)
+    (1, 2, 8)
+    """
+    blocks = 1
+    while 2 * blocks <= rounds and (blocks - 1) * (arms - 1) < RESIDUALS:
+        blocks *= 2
+    return blocks
 
 
 def numbers_of_people(least: int, most: int, ratio: float = PEOPLE_RATIO) -> Array:
@@ -304,7 +315,7 @@ class Certifier:
         return changed(plan, reference=best, forecast=forecast, sealed=SEALED_AT_LAST)
 
     def _wave(self, arms: Indices, rounds: int, people: int) -> Plan:
-        blocks = BLOCKS if self.channel.splits and rounds >= BLOCKS else 1
+        blocks = blocks_of(rounds, len(arms)) if self.channel.splits else 1
         return Plan(self.state.wave + 1, arms, np.full(len(arms), rounds, dtype=np.intp), people, blocks=blocks)
 
     def _bounds(self, arms: Indices, rounds: int, people: int) -> Array:
@@ -320,7 +331,7 @@ class Certifier:
             noise = noise + variance * hidden.shape
         part = Part(arms, np.zeros(len(arms)), noise / SEALED_AT_LAST, rounds=1 / plan.pulls / SEALED_AT_LAST)
         after = replace(self.evidence, parts=(*self.evidence.parts, part))
-        if plan.blocks > 1:
+        if plan.blocks > 1 and len(arms) > 1:
             known = float(plan.lived[0]) * plan.blocks / people * within(problem.answer_noise(arms, plan.lived))
             freedom = float((plan.blocks - 1) * (len(arms) - 1))
             after = replace(after, shocks=after.shocks.measured(freedom, known))

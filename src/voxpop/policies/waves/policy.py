@@ -54,7 +54,7 @@ BEFORE_SEALS = (
     "was planned by an earlier version of voxpop, whose certificates have used up the chance of error: nothing more is "
     "certified; begin a new study with other people"
 )
-PRICE = 0.0087  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
+PRICE = 0.007  # of a number, in units of v sqrt(max k), unless the cost of an answer is given
 
 
 ASSUMED = Model(math.inf)  # nothing
@@ -438,4 +438,4 @@ def _certifying(state: State) -> int:
 
 def _measured(problem: Problem) -> bool:
     """Return True if some wave has shown what rounds do to everybody."""
-    return problem.shocks.freedom > problem.shock_freedom
+    return problem.shocks.people > 0

@@ -38,7 +38,7 @@ PILOT_SEALED = 0.75  # of the pilot: it covers what no wave asks about
 LIMITED = 0.1  # the share of a level that bounds the chosen action from below, where rewards have an upper limit
 DRAWN = 0.1  # the share of a level that covers the draw of a finite population
 CALM = Shocks(0.0)
-LEVELS = 1e4  # times the noise of a wave's averages: what all of them have in common, where differences are estimated
+LEVELS = 1e6  # times the noise of a wave's averages: what all of them have in common, where differences are estimated
 COARSE = 2.0**16  # steps of the grid of answers: processors differ by less, and draw the same w
 
 
@@ -61,6 +61,7 @@ class Part:
     freedom: float = math.inf  # degrees of freedom of the noise; infinite where the model says it
     wave: int = 0  # 0: the pilot
     rounds: Array | None = None  # (arms,) what shocks of variance 1 add to the noise of each
+    share: float = 1.0  # of what the answers say
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ def split_wave(problem: Problem, plan: Plan, feedback: Feedback, seed: int) -> t
     )
     rounds = problem.shocks.variance * problem.shock_noise(plan.pulls)
     part = Part(plan.arms, sealed.residual, sealed.noise - rounds / plan.sealed, feedback.clipping, freedom, plan.wave)
-    return Answered(plan, thinned), replace(part, rounds=1 / plan.pulls / plan.sealed)
+    return Answered(plan, thinned), replace(part, rounds=1 / plan.pulls / plan.sealed, share=plan.sealed)
 
 
 @lru_cache(maxsize=64)
@@ -179,7 +180,7 @@ def _noise(part: Part, level: float, shocks: float, more: float, levels: float) 
     """Return the noise that a part counts with, for shocks of this variance, or so much more than the pilot knows."""
     noise = inflation(level, part.freedom) * part.noise
     if part.rounds is not None:
-        noise = noise + np.diag(shocks * part.rounds) + shocks
+        noise = noise + np.diag(shocks * part.rounds) + shocks / part.share
     else:
         noise = noise + more * (np.eye(len(noise)) + 1)
     return noise + levels * float(noise.diagonal().max())
