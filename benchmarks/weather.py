@@ -1,10 +1,10 @@
 """How often a statement about two arms of a wave in blocks is false, whatever rounds do to everybody alike.
 
 `python -m benchmarks.weather` prints two tables as Markdown: several kinds of shocks, and people's noise beside them.
-All arms are equally good. A wave plays every arm once in each of R blocks, in random orders, and shocks are measured by
-the residuals of arms and blocks. *Fixed*: the difference of two given arms is stated to be at most z times its deviation
-as measured. *Chosen*: the reference is the arm that looks best in the plan part, and the sealed part says that another
-given arm is better by at most so much. Width: the median, in units of an oracle's that knows S.
+All arms are equally good. A wave plays every arm w times in each of R blocks, in random orders, and the residuals of
+arms and blocks measure the shocks. *Fixed*: it is stated that one of two given arms is better than the other by at most
+z times the deviation that was measured. *Chosen*: the reference is the arm that looks best in the plan part, and the
+sealed part states by how much a given arm is better. Width: the median, in units of an oracle's that knows S.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from voxpop.errors import Array
 from voxpop.policies.waves.sealing import SEALED, factor, inflation
 from voxpop.simulation.weather import WEEK
 
-RUNS = 4000
+RUNS = 20_000
 LEVELS = (0.05, 0.0135)
 PROMOTION, LASTS = 5.0, 3  # standard deviations, rounds
 Draw = Callable[[np.random.Generator, int, int], Array]  # shocks of unit scale, (runs, rounds)
@@ -69,6 +69,12 @@ class Design:
     blocks: int
     arms: int
     waves: int = 1
+    each: int = 1  # w, rounds of an arm in a block
+
+    @property
+    def rounds(self) -> int:
+        """The rounds of an arm in all waves."""
+        return self.waves * self.blocks * self.each
 
     @property
     def freedom(self) -> int:
@@ -87,14 +93,13 @@ class Measured:
 
 def played(shocks: Array, design: Design, rng: np.random.Generator, noise: Array | None = None) -> Measured:
     """Play waves in random orders, with shocks (runs, rounds) and people's noise (runs, waves, blocks, arms)."""
-    shape = (len(shocks), design.waves, design.blocks, design.arms)
-    cells = shocks.reshape(shape)
-    within = cells.var(axis=3, ddof=1).mean(axis=(1, 2))
-    cells = rng.permuted(cells, axis=3)
+    cells = shocks.reshape(len(shocks), design.waves, design.blocks, design.each, design.arms)
+    within = cells.var(axis=4, ddof=1).mean(axis=(1, 2, 3))
+    cells = rng.permuted(cells, axis=4).mean(axis=3)
     cells = cells if noise is None else cells + noise
     rest = cells - cells.mean(axis=2, keepdims=True)
     rest -= rest.mean(axis=3, keepdims=True)
-    square = np.square(rest).sum(axis=(1, 2, 3)) / design.freedom
+    square = design.each * np.square(rest).sum(axis=(1, 2, 3)) / design.freedom
     return Measured(cells.mean(axis=(1, 2)), square, within)
 
 
@@ -112,19 +117,19 @@ def diluted(square: Array, people: float, freedom: float, level: float, prior: f
 def false(found: Measured, design: Design, level: float, people: float = 0.0, rule: Rule = counted) -> Array:
     """Return where the statement about two given arms is false, (runs,)."""
     variance = people + rule(found.square, people, design.freedom, level)
-    width = factor(level) * np.sqrt(2 * variance / (design.waves * design.blocks))
+    width = factor(level) * np.sqrt(2 * variance / design.rounds)
     return np.asarray(found.errors[:, 0] - found.errors[:, 1] > width)
 
 
 def false_of_chosen(found: Measured, design: Design, level: float, rng: np.random.Generator) -> Array:
     """Return where the sealed statement about the first arm and a reference that the plan part chose is false."""
     runs = np.arange(len(found.errors))
-    w = np.sqrt(found.square / (design.waves * design.blocks))[:, None] * rng.standard_normal(found.errors.shape)
+    w = np.sqrt(found.square / design.rounds)[:, None] * rng.standard_normal(found.errors.shape)
     odds = SEALED / (1 - SEALED)
     best = np.argmax(found.errors + np.sqrt(odds) * w, axis=1)
     sealed = found.errors - w / np.sqrt(odds)
     variance = counted(found.square, 0.0, design.freedom, level) / SEALED
-    width = factor(level) * np.sqrt(2 * variance / (design.waves * design.blocks))
+    width = factor(level) * np.sqrt(2 * variance / design.rounds)
     return np.asarray((best > 0) & (-(sealed[:, 0] - sealed[runs, best]) > width))
 
 
@@ -135,15 +140,17 @@ def share(found: Array) -> str:
 
 def kinds(runs: int = RUNS, seed: int = 0) -> Rows:
     """One row for each kind of shocks and design, with no noise of people."""
-    yield "shocks", "R", "H", "waves", *(f"fixed, {level:.2%}" for level in LEVELS), "chosen, 5 %", "width, 5 %"
-    designs = [Design(*each) for each in product((2, 4, 8), (2, 4, 9), (1, 3))]
+    yield "shocks", "R", "H", "waves", "w", *(f"fixed, {level:.2%}" for level in LEVELS), "chosen, 5 %", "width, 5 %"
+    designs = [Design(*each) for each in product((2, 4, 8), (2, 4, 9), (1, 3))] + [
+        Design(2, 2, each=8),
+        Design(4, 2, each=4),
+    ]
     for number, (name, design) in enumerate(product(KINDS, designs)):
         rng = np.random.default_rng([seed, number])
-        rounds = design.waves * design.blocks * design.arms
-        found = played(KINDS[name](rng, runs, rounds), design, rng)
+        found = played(KINDS[name](rng, runs, design.rounds * design.arms), design, rng)
         widths = np.sqrt(counted(found.square, 0.0, design.freedom, LEVELS[0]) / found.within)
         yield (
-            *(name, design.blocks, design.arms, design.waves),
+            *(name, design.blocks, design.arms, design.waves, design.each),
             *(share(false(found, design, level)) for level in LEVELS),
             share(false_of_chosen(found, design, LEVELS[0], rng)),
             f"{np.median(widths):.2f}",
@@ -153,10 +160,15 @@ def kinds(runs: int = RUNS, seed: int = 0) -> Rows:
 def people(runs: int = RUNS, seed: int = 1) -> Rows:
     """One row for each size of people's noise, in units of white shocks, and design.
 
-    Alike: at all arms alike. Elsewhere: as much on average, but all of it in a difference of two other arms. Diluted: with
-    a prior worth two degrees of freedom that is far too small, alike.
+    Alike: at all arms alike. Elsewhere: as much on average, but all of it in a difference of two other arms. Diluted:
+    alike, with a prior that is far too small and worth two degrees of freedom.
     """
-    yield "people", "R", "H", *(f"{name}, {level:.2%}" for name in ("alike", "elsewhere", "diluted") for level in LEVELS)
+    yield (
+        "people",
+        "R",
+        "H",
+        *(f"{name}, {level:.2%}" for name in ("alike", "elsewhere", "diluted") for level in LEVELS),
+    )
     for number, (size, blocks, arms) in enumerate(product((0.0, 1.0, 10.0), (2, 4, 8), (2, 4, 9))):
         rng, design = np.random.default_rng([seed, number]), Design(blocks, arms)
         shocks, cells = rng.standard_normal((runs, blocks * arms)), (runs, 1, blocks, arms)
