@@ -193,7 +193,7 @@ class Problem:
     | ridge | lambda | sigma^2 / v^2 unless given |
     | pilot | | what people answered before the study, at points of the kernel's space |
     | reward_range | | limits that f is known to keep, such as "0:1" or "0:" |
-    | shock_std | | what happens to everybody in a round: its standard deviation; a twentieth of v unless given |
+    | shock_std | | what happens to everybody in a round: its standard deviation; a hundredth of v unless given |
     | shock_freedom | | the degrees of freedom with which it is known |
 
     >>> from voxpop.model.kernels import SquaredExponential

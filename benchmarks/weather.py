@@ -1,0 +1,202 @@
+"""How often a statement about two arms of a wave in blocks is false, whatever rounds do to everybody alike.
+
+`python -m benchmarks.weather` prints two tables as Markdown: several kinds of shocks, and people's noise beside them.
+All arms are equally good. A wave plays every arm w times in each of R blocks, in random orders, and the residuals of
+arms and blocks measure the shocks. *Fixed*: it is stated that one of two given arms is better than the other by at most
+z times the deviation that was measured. *Chosen*: the reference is the arm that looks best in the plan part, and the
+sealed part states by how much a given arm is better. Width: the median, in units of an oracle's that knows S.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.signal import lfilter
+from scipy.stats import binomtest
+
+from benchmarks.robustness import Rows
+from benchmarks.tables import show
+from voxpop.errors import Array
+from voxpop.policies.waves.sealing import SEALED, factor, inflation
+from voxpop.simulation.weather import WEEK
+
+RUNS = 20_000
+LEVELS = (0.05, 0.0135)
+PROMOTION, LASTS = 5.0, 3  # standard deviations, rounds
+Draw = Callable[[np.random.Generator, int, int], Array]  # shocks of unit scale, (runs, rounds)
+Rule = Callable[[Array, float, float, float], Array]  # mean square, people's part, degrees of freedom, level
+
+
+def _persistent(correlation: float) -> Draw:
+    def draw(rng: np.random.Generator, runs: int, rounds: int) -> Array:
+        innovations = rng.standard_normal((runs, rounds))
+        innovations[:, 1:] *= np.sqrt(1 - correlation**2)
+        return np.asarray(lfilter([1.0], [1.0, -correlation], innovations, axis=1))
+
+    return draw
+
+
+def _promotion(rng: np.random.Generator, runs: int, rounds: int) -> Array:
+    since = np.arange(rounds) - rng.integers(rounds, size=(runs, 1))
+    return np.asarray(rng.standard_normal((runs, rounds)) + PROMOTION * ((since >= 0) & (since < LASTS)))
+
+
+def _weekly(rng: np.random.Generator, runs: int, rounds: int) -> Array:
+    return np.take_along_axis(
+        rng.standard_normal((runs, WEEK)), (rng.integers(WEEK, size=(runs, 1)) + np.arange(rounds)) % WEEK, axis=1
+    )
+
+
+KINDS: dict[str, Draw] = {
+    "white": _persistent(0.0),
+    "AR 0.5": _persistent(0.5),
+    "AR 0.8": _persistent(0.8),
+    "trend": lambda _, runs, rounds: np.tile(np.arange(float(rounds)), (runs, 1)),
+    "weekly": _weekly,
+    "Student's t, 3": lambda rng, runs, rounds: rng.standard_t(3, (runs, rounds)),
+    "promotion": _promotion,
+}
+
+
+@dataclass(frozen=True)
+class Design:
+    """Waves of R blocks of H arms, all pooled."""
+
+    blocks: int
+    arms: int
+    waves: int = 1
+    each: int = 1  # w, rounds of an arm in a block
+
+    @property
+    def rounds(self) -> int:
+        """The rounds of an arm in all waves."""
+        return self.waves * self.blocks * self.each
+
+    @property
+    def freedom(self) -> int:
+        """The degrees of freedom of the residuals of all waves."""
+        return self.waves * (self.blocks - 1) * (self.arms - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What happened in many runs, in units of a round."""
+
+    errors: Array  # (runs, arms) of the averages over all waves and blocks
+    square: Array  # (runs,) the residuals' mean square
+    within: Array  # (runs,) S
+
+
+def played(shocks: Array, design: Design, rng: np.random.Generator, noise: Array | None = None) -> Measured:
+    """Play waves in random orders, with shocks (runs, rounds) and people's noise (runs, waves, blocks, arms)."""
+    cells = shocks.reshape(len(shocks), design.waves, design.blocks, design.each, design.arms)
+    within = cells.var(axis=4, ddof=1).mean(axis=(1, 2, 3))
+    cells = rng.permuted(cells, axis=4).mean(axis=3)
+    cells = cells if noise is None else cells + noise
+    rest = cells - cells.mean(axis=2, keepdims=True)
+    rest -= rest.mean(axis=3, keepdims=True)
+    square = design.each * np.square(rest).sum(axis=(1, 2, 3)) / design.freedom
+    return Measured(cells.mean(axis=(1, 2)), square, within)
+
+
+def counted(square: Array, people: float, freedom: float, level: float) -> Array:
+    """Return the variance of shocks to count with, in units of a round (`Shocks.at_most`, with no prior)."""
+    return np.asarray(inflation(level, freedom) * np.maximum(square, people) - people)
+
+
+def diluted(square: Array, people: float, freedom: float, level: float, prior: float = 0.0) -> Array:
+    """Return it with a prior that counts as two degrees of freedom and is far too small."""
+    share, freedom = freedom / (freedom + 2), freedom + 2
+    return counted(share * square + (1 - share) * prior, share * people, freedom, level)
+
+
+def false(found: Measured, design: Design, level: float, people: float = 0.0, rule: Rule = counted) -> Array:
+    """Return where the statement about two given arms is false, (runs,)."""
+    variance = people + rule(found.square, people, design.freedom, level)
+    width = factor(level) * np.sqrt(2 * variance / design.rounds)
+    return np.asarray(found.errors[:, 0] - found.errors[:, 1] > width)
+
+
+def false_of_chosen(found: Measured, design: Design, level: float, rng: np.random.Generator) -> Array:
+    """Return where the sealed statement about the first arm and a reference that the plan part chose is false."""
+    runs = np.arange(len(found.errors))
+    w = np.sqrt(found.square / design.rounds)[:, None] * rng.standard_normal(found.errors.shape)
+    odds = SEALED / (1 - SEALED)
+    best = np.argmax(found.errors + np.sqrt(odds) * w, axis=1)
+    sealed = found.errors - w / np.sqrt(odds)
+    variance = counted(found.square, 0.0, design.freedom, level) / SEALED
+    width = factor(level) * np.sqrt(2 * variance / design.rounds)
+    return np.asarray((best > 0) & (-(sealed[:, 0] - sealed[runs, best]) > width))
+
+
+def share(found: Array) -> str:
+    interval = binomtest(int(found.sum()), len(found)).proportion_ci(method="wilson")
+    return f"{found.mean():.2%} ({interval.low:.2%} to {interval.high:.2%})"
+
+
+def kinds(runs: int = RUNS, seed: int = 0) -> Rows:
+    """One row for each kind of shocks and design, with no noise of people."""
+    yield "shocks", "R", "H", "waves", "w", *(f"fixed, {level:.2%}" for level in LEVELS), "chosen, 5 %", "width, 5 %"
+    designs = [Design(*each) for each in product((2, 4, 8), (2, 4, 9), (1, 3))] + [
+        Design(2, 2, each=8),
+        Design(4, 2, each=4),
+    ]
+    for number, (name, design) in enumerate(product(KINDS, designs)):
+        rng = np.random.default_rng([seed, number])
+        found = played(KINDS[name](rng, runs, design.rounds * design.arms), design, rng)
+        widths = np.sqrt(counted(found.square, 0.0, design.freedom, LEVELS[0]) / found.within)
+        yield (
+            *(name, design.blocks, design.arms, design.waves, design.each),
+            *(share(false(found, design, level)) for level in LEVELS),
+            share(false_of_chosen(found, design, LEVELS[0], rng)),
+            f"{np.median(widths):.2f}",
+        )
+
+
+def people(runs: int = RUNS, seed: int = 1) -> Rows:
+    """One row for each size of people's noise, in units of white shocks, and design.
+
+    Alike: at all arms alike. Elsewhere: as much on average, but all of it in a difference of two other arms. Diluted:
+    alike, with a prior that is far too small and worth two degrees of freedom.
+    """
+    yield (
+        "people",
+        "R",
+        "H",
+        *(f"{name}, {level:.2%}" for name in ("alike", "elsewhere", "diluted") for level in LEVELS),
+    )
+    for number, (size, blocks, arms) in enumerate(product((0.0, 1.0, 10.0), (2, 4, 8), (2, 4, 9))):
+        rng, design = np.random.default_rng([seed, number]), Design(blocks, arms)
+        shocks, cells = rng.standard_normal((runs, blocks * arms)), (runs, 1, blocks, arms)
+        alike = played(shocks, design, rng, np.sqrt(size) * rng.standard_normal(cells))
+        cell = [share(false(alike, design, level, size)) for level in LEVELS]
+        if arms > 2:
+            noise = np.zeros(cells)
+            noise[..., 2] = np.sqrt(size * (arms - 1) / 2) * rng.standard_normal(cells[:-1])
+            noise[..., 3] = -noise[..., 2]
+            elsewhere = played(shocks, design, rng, noise)
+            cell += [share(false(elsewhere, design, level, size, without(size))) for level in LEVELS]
+        else:
+            cell += ["", ""]
+        yield f"{size:g}", blocks, arms, *cell, *(share(false(alike, design, level, size, diluted)) for level in LEVELS)
+
+
+def without(size: float) -> Rule:
+    """Return the rule for arms that people do not add this to."""
+    return lambda *given: counted(*given) - size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=RUNS, help="of each row")
+    runs = parser.parse_args().runs
+    for table in (kinds, people):
+        show(table, runs=runs)
+
+
+if __name__ == "__main__":
+    main()
