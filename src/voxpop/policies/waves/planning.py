@@ -136,12 +136,13 @@ class Planner:
 
     def _offers(self) -> Iterator[Offer]:
         choices = useful_rounds(self.problem, self.outlook.actions[self.outlook.pool])
-        # Shocks are measured as soon as that is not all that is known: with a pilot in the first wave.
-        if self.channel.splits and not self.measured and (self.state.wave >= UNMEASURED or self.problem.pilot):
-            choices = sorted({max(rounds, 2) for rounds in choices})
+        # Shocks are measured before long: with a pilot in the first wave.
+        late = self.state.wave >= UNMEASURED or bool(self.problem.pilot)
+        least = RESIDUALS / 2 if late and self.channel.splits and not self.measured else 0.0
         for places in self._arm_sets(choices[0], choices[-1]):
-            for rounds in choices:
-                yield from self._of_people(places, rounds)
+            for rounds in choices if not least else sorted({*choices, *ROUNDS[1:4]}):
+                if (rounds - 1) * (len(places) - 1) >= least:
+                    yield from self._of_people(places, rounds)
 
     def _of_people(self, places: Indices, rounds: int) -> Iterator[Offer]:
         """Offer one set of arms to several numbers of people."""
@@ -235,6 +236,7 @@ def numbers_of_people(least: int, most: int, ratio: float = PEOPLE_RATIO) -> Arr
 
 SEALED_AT_LAST = 0.9  # the share that is sealed in a wave that aims at a certificate
 MOST_ARMS = 128
+MEASURING = (1, 4, 16)  # rounds of an arm that show enough of shocks, whether people need them or not
 CROWDS = (200, 5_000)  # numbers of people for which arms are chosen
 MOST_ASKED = 1_000_000  # people
 MOST_CONSIDERED = 400  # actions whose bounds are predicted
@@ -274,7 +276,7 @@ class Certifier:
 
     def _offers(self) -> Iterator[tuple[Indices, int]]:
         """Offer sets of arms, each time with those whose bounds are the largest, and rounds for each of them."""
-        for rounds in useful_rounds(self.problem, self._considered)[::2]:
+        for rounds in sorted({*useful_rounds(self.problem, self._considered)[::2], *MEASURING}):
             for crowd in CROWDS:
                 arms = np.array([self.state.best])
                 while len(arms) < min(MOST_ARMS, len(self._considered)):
