@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.signal import lfilter
 
-from voxpop.errors import Array, require_number
-from voxpop.model.options import option
+from voxpop.errors import Array, InputError
+from voxpop.model.options import check, option
 from voxpop.model.waves import Plan
 from voxpop.runtime.random_streams import stream
 
 WEEK = 7
+PANEL = "Good and bad rounds"
 AT_ONCE = 4096  # rounds that are drawn together
 
 
@@ -26,16 +27,30 @@ class Weather:
     """
 
     shocks: float = option(
-        0.0, least=0, label="Shocks", help="Shocks that everybody shares in a round, in units of the range of rewards."
+        0.0, least=0, help="Shocks that everybody shares in a round, in units of the range of rewards.", panel=PANEL
     )
     persist: float = option(
-        0.0, least=0, below=1, help="The correlation of the shocks of two rounds that follow each other."
+        0.0,
+        least=0,
+        below=1,
+        called="shocks_persist",
+        help="The correlation of the shocks of two rounds that follow each other.",
+        panel=PANEL,
     )
-    weekly: bool = option(False, help="Half of the shocks' variance is that of a day of the week, for rounds of a day.")
+    weekly: bool = option(
+        False, help="Half of the shocks' variance is that of a day of the week, for rounds of a day.", panel=PANEL
+    )
 
     def __post_init__(self) -> None:
-        require_number("shocks", self.shocks, least=0)
-        require_number("shocks_persist", self.persist, least=0, below=1)
+        check(self)
+        if not self.shocks and (self.persist or self.weekly):
+            said = "weekly" if self.weekly else f"shocks_persist {self.persist:g}"
+            raise InputError(f"{said} is about shocks, and there are none; add --shocks 0.1, or leave it out")
+
+    def over(self, f: Array) -> Weather | None:
+        """Return these shocks in units of the reward; None if there are none."""
+        size = self.shocks * float(np.ptp(f))
+        return replace(self, shocks=size) if size else None
 
     def rounds(self, seed: int, first: int, count: int, run: int = 0) -> Array:
         """Return the shocks of some rounds, the same whoever asks for them; a run of its own has other weather."""
