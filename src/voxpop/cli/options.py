@@ -50,9 +50,9 @@ COLUMNS = {
 }
 
 
-def roles_of(parameter: Names, ignore: Names, choice: Names) -> Roles:
+def roles_of(parameter: Names, ignore: Names, choice: Names, when: str | None = None) -> Roles:
     """Return what was said about the columns."""
-    return Roles(tuple(parameter or ()), tuple(ignore or ()), tuple(choice or ()))
+    return Roles(tuple(parameter or ()), tuple(ignore or ()), tuple(choice or ()), when)
 
 
 # Who answers in a simulation, and when it stops asking

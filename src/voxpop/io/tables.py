@@ -162,7 +162,7 @@ def read_pilot_table(
         )
     table.require("person", "reward")
     people = table["person"].filled
-    names = roles.select(table)
+    names, when = roles.select(table), roles.round_of(table)
     if not names:
         raise InputError(
             f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
@@ -181,12 +181,15 @@ def read_pilot_table(
     for name in names:
         if isinstance(space.parameters[name], Integer):
             told[name] = [int(value) if value == round(value) else value for value in told[name]]
+    if when is not None:
+        told[when] = table[when].filled
     rows = Table(told, table["person"].lines)
     with said_of(path):
-        pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected)
+        pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected, round_column=when)
     whole = tuple(name for name in names if _looks_whole(space.parameters[name], columns[name], table[name]))
     said = [_said(name, space.parameters[name], columns[name], name in whole) for name in names]
-    said += _said_of_others(table, columns, names)
+    said += [f"{when}: when each row was tried; add --parameter {when} if it is decided"] if when else []
+    said += _said_of_others(table, columns, [*names, when or ""])
     known = tuple(dict.fromkeys(people))
     return PilotTable(pilot, space, (*said, *table.notes), known, table["person"].lines, whole)
 

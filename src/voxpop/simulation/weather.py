@@ -23,7 +23,7 @@ class Weather:
     """Shocks of a round: Gaussian, from one round to the next correlated by `persist`, half of them weekly if wanted.
 
     >>> Weather(0.1).rounds(0, 0, 3).round(3).tolist()
-    [-0.058, -0.13, 0.009]
+    [0.09, 0.157, 0.023]
     """
 
     shocks: float = option(
