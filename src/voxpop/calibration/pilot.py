@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -274,7 +273,7 @@ def _rounds(table: Table, name: str) -> Indices:
     cells = table.columns[name]
     if None in cells:
         raise InputError(f"{table.place(cells.index(None))} of the pilot has no {name}; fill it in or drop the column")
-    days = [re.split(r"(?<=[0-9])[T ]", text)[0] if ":" in (text := str(cell)) else text for cell in cells]
+    days = [str(cell.date() if hasattr(cell, "date") else cell) for cell in cells]
     return np.asarray(np.unique(days, return_inverse=True)[1])
 
 

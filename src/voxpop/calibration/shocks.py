@@ -13,10 +13,11 @@ from scipy.stats import f as fisher
 
 from voxpop.calibration.pilot import Pilot
 from voxpop.errors import Array, InputError, require_integer
+from voxpop.model.problem import Indices
 from voxpop.model.words import counted, number
 
 WINDOW = 10  # rounds in which every decision of a wave has its turn, about
-FEWEST = 14  # rounds of a history
+FEWEST, LONGEST = 14, 1500  # rounds of a history
 LEVEL, NORMAL = 0.01, 2.58  # of the tests for a cycle and for a trend
 RUNS = 0.2  # the correlation from which on shocks come in runs
 UNLIKE = 20  # times as large as the pilot's rewards: another unit
@@ -96,7 +97,8 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
     """Estimate shocks from a metric under one decision, a value a round and NaN for a gap.
 
     A study plays its decisions in turns, so that shocks are compared among neighbours: within windows of ten rounds. A
-    cycle is looked for if the rounds of its period are given; the history begins with round `first` of it.
+    cycle is looked for if the rounds of its period are given; the history begins with round `first` of it. Of a long
+    history the last 1,500 rounds count.
     """
     if isinstance(history, ShockEstimate):
         return history
@@ -106,6 +108,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
         raise InputError("a history must be numbers, one a round, with NaN for a gap; give one column") from None
     if series.ndim != 1 or np.isinf(series).any():
         raise InputError(f"a history must be finite numbers, one a round, got an array of shape {series.shape}")
+    first, series = first + max(0, len(series) - LONGEST), series[-LONGEST:]
     at = np.flatnonzero(~np.isnan(series))
     values, size = series[at], len(at)
     if size < FEWEST:
@@ -151,16 +154,13 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
     )
 
 
-def _within(values: Array, at: Any, persist: float) -> tuple[float, float]:
+def _within(values: Array, at: Indices, persist: float) -> tuple[float, float]:
     """Return the mean square within windows of ten rounds, and the degrees of freedom that correlation leaves of it."""
-    total = count = trace = squared = 0.0
-    for window in np.unique(at // WINDOW):
-        inside = at // WINDOW == window
-        some, centre = values[inside], np.eye(inside.sum()) - 1 / inside.sum()
-        total, count = total + float(np.square(some - some.mean()).sum()), count + len(some) - 1
-        likely = centre @ persist ** np.abs(np.subtract.outer(at[inside], at[inside])) @ centre
-        trace, squared = trace + float(np.trace(likely)), squared + float(np.square(likely).sum())
-    return total / count, trace**2 / squared
+    same = np.equal.outer(at // WINDOW, at // WINDOW).astype(float)
+    centre = np.eye(len(at)) - same / same.sum(axis=1)
+    likely = centre @ persist ** np.abs(np.subtract.outer(at, at)) @ centre
+    square = float(np.square(centre @ values).sum() / np.trace(centre))
+    return square, float(np.trace(likely) ** 2 / np.square(likely).sum())
 
 
 def shocks_of_rounds(pilot: Pilot, deviations: Array, noise_std: float) -> ShockEstimate | None:

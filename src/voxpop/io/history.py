@@ -49,11 +49,8 @@ def read_history(path: Path, column: str | None = None) -> ShockEstimate:
 
 def _places(column: Column) -> tuple[Indices, int | None]:
     """Return the rounds of the rows, from 0, and on which day of the week they begin; None if they are not days."""
-    dates = [_date(cell) for cell in column.filled]
-    days = None not in dates
-    numbers = [
-        day.toordinal() if days and day else whole_number(cell) for day, cell in zip(dates, column.cells, strict=True)
-    ]
+    days = date_of(column.filled[0]) is not None
+    numbers = [_ordinal(cell) if days else whole_number(cell) for cell in column.cells]
     known = [number for number in numbers if number is not None]
     if len(known) < len(numbers):
         raise column.refusal(numbers.index(None), "is not a date such as 2024-05-31, nor a round's number; correct it")
@@ -70,10 +67,15 @@ def _places(column: Column) -> tuple[Indices, int | None]:
     return places, known[0] % WEEK if step == 1 and (days or column.name.lower() == "day") else None
 
 
-def _date(cell: str) -> date | None:
+def _ordinal(cell: str) -> int | None:
+    day = date_of(cell)
+    return None if day is None else day.toordinal()
+
+
+def date_of(cell: str) -> date | None:
     """Read a date.
 
-    >>> _date("2024-05-31"), _date("31.05.2024"), _date("2024-05-31 12:00"), _date("17")
+    >>> date_of("2024-05-31"), date_of("31.05.2024"), date_of("2024-05-31 12:00"), date_of("17")
     (datetime.date(2024, 5, 31), datetime.date(2024, 5, 31), datetime.date(2024, 5, 31), None)
     """
     day, text = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4}).*", cell), cell[:10]
