@@ -76,9 +76,9 @@ def test_a_cycle_is_looked_for_in_days_only_and_begins_on_the_right_one(tmp_path
         ([*DAYS[:20], DAYS[3], *DAYS[20:]], VALUES, "'2024-05-09' comes after '2024-05-25' on line 21; sort the rows"),
         ([*DAYS[:20], "May", *DAYS[20:]], VALUES, "'May' is not a date such as 2024-05-31"),
         (DAYS, [*VALUES[:5], "much", *VALUES[5:]], "line 7, column 2 (revenue): 'much' is not a number; correct it"),
-        (DAYS[:13], VALUES, "at least 14 rounds with a value, got 13"),
-        (DAYS, [3] * 42, "every value of the history is 3"),
-        (DAYS, [""] * 42, "got 0"),
+        (DAYS[:13], VALUES, "got 13 in 13; give more"),
+        (DAYS, [3] * 42, "the history is 3 in its first round and never varies"),
+        (DAYS, [""] * 42, "got 0 in 42"),
     ],
 )
 def test_a_history_that_cannot_be_read_is_refused_with_the_remedy(
@@ -132,7 +132,7 @@ def test_other_names_are_said_and_what_is_decided_stays_a_parameter(tmp_path: Pa
         read_pilot_table(file, roles=Roles(ignored=("visit",), round="visit"))
     with pytest.raises(InputError, match="round column"):
         read_pilot_table(file, roles=Roles(round="visits"))
-    told = [
+    told: list[dict[str, Any]] = [
         {"person": who, "day": day, "price": p, "reward": who * p + day}
         for who in range(4)
         for day, p in ((1, 2), (3, 5))

@@ -24,7 +24,7 @@ from voxpop.errors import InputError, require_choice, require_number
 from voxpop.model.decisions import Decisions, Space
 from voxpop.model.direction import Direction
 from voxpop.model.kernels import Kernel
-from voxpop.model.problem import SHOCK, Evidence, Problem, reward_range_of
+from voxpop.model.problem import Evidence, Problem, reward_range_of
 from voxpop.model.words import number
 from voxpop.privacy.sources import Secure, Source
 from voxpop.runtime.html import html_table
@@ -125,11 +125,6 @@ class Calibration:
         """What a problem is told of shocks: nothing if nothing is known."""
         found = self.shocks
         return {} if found is None else {"shock_std": found.shock_std, "shock_freedom": found.freedom}
-
-    @property
-    def assumed_shocks(self) -> float:
-        """The standard deviation of shocks that a study assumes if nothing is known."""
-        return SHOCK * self.bias_std.value * math.sqrt(float(self.kernel.diagonal(self.pilot.points).max()))
 
     @property
     def widened(self) -> float:

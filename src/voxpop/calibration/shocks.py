@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +17,8 @@ from voxpop.model.words import counted, number
 
 WINDOW = 10  # rounds in which every decision of a wave has its turn, about
 FEWEST, LONGEST = 14, 1500  # rounds of a history
+SPARSE = 3  # rounds for each value, at most
+TINY = 1e-300
 LEVEL, NORMAL = 0.01, 2.58  # of the tests for a cycle and for a trend
 RUNS = 0.2  # the correlation from which on shocks come in runs
 UNLIKE = 20  # times as large as the pilot's rewards: another unit
@@ -32,7 +33,7 @@ class ShockEstimate:
     >>> rng = np.random.default_rng(0)
     >>> found = estimate_shocks(5 + 0.1 * rng.standard_normal(60))
     >>> round(found.shock_std, 2), round(found.freedom), found.weekly
-    (0.08, 48, 0.0)
+    (0.08, 47, 0.0)
     """
 
     shock_std: float  # of a round, compared with those close to it
@@ -48,32 +49,22 @@ class ShockEstimate:
     @property
     def advice(self) -> tuple[str, ...]:
         """What was found and what to do about it, in sentences."""
-        return tuple(self._advice())
-
-    def _advice(self) -> Iterator[str]:
         size, sure = number(self.shock_std), f"{self.freedom:.0f} degrees of freedom"
         if not len(self.series):
-            yield f"The pilot's {self.rounds} rounds show shocks that everybody shares, of about {size} ({sure})."
-            return
-        yield (
+            return (f"The pilot's {self.rounds} rounds show shocks that everybody shares, of about {size} ({sure}).",)
+        missing, turns = len(self.series) - self.rounds, "rises" if self.trend > 0 else "falls"
+        said = {
             f"What a round does to everybody differs by about {size} among {WINDOW} rounds in a row ({sure}), and by "
             f"{number(self.long_std)} over all {self.rounds}. That is an upper estimate: it includes how the metric's "
-            "average varies with the people behind it."
-        )
-        if missing := len(self.series) - self.rounds:
-            yield f"{counted(missing, 'round')} of the history {'has' if missing == 1 else 'have'} no value; left out."
-        if self.trend:
-            yield f"The metric {'rises' if self.trend > 0 else 'falls'} by {number(abs(self.trend))} a round; removed."
-        if self.weekly:
-            yield (
-                f"A weekly cycle is {100 * self.weekly:.0f} % of the variance: play blocks of whole weeks, or let a "
-                "round be a week."
-            )
-        if self.persist > RUNS:
-            yield (
-                f"Good and bad rounds come in runs (correlation {self.persist:.2f} with the next): play decisions in "
-                "the order that the study asks for."
-            )
+            "average varies with the people behind it.": True,
+            f"{counted(missing, 'round')} of the history without a value: left out.": missing,
+            f"The metric {turns} by {number(abs(self.trend))} a round; removed.": self.trend,
+            f"A weekly cycle is {100 * self.weekly:.0f} % of the variance: play blocks of whole weeks, or let a round "
+            "be a week.": self.weekly,
+            f"Good and bad rounds come in runs (correlation {self.persist:.2f} with the next): play decisions in the "
+            "order that the study asks for.": self.persist > RUNS,
+        }
+        return tuple(sentence for sentence, holds in said.items() if holds)
 
     def rounds_worth(self, bias_std: float, noise_std: float, people: int = 100) -> int:
         """Return the rounds after which shocks blur a decision's average no more than so many people's differences.
@@ -105,20 +96,21 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
     try:
         series = np.array(history, dtype=float)
     except (TypeError, ValueError):
-        raise InputError("a history must be numbers, one a round, with NaN for a gap; give one column") from None
+        series = np.zeros((0, 0))
     if series.ndim != 1 or np.isinf(series).any():
-        raise InputError(f"a history must be finite numbers, one a round, got an array of shape {series.shape}")
+        raise InputError("a history must be finite numbers, one a round, with NaN for a gap; give one such column")
     first, series = first + max(0, len(series) - LONGEST), series[-LONGEST:]
     at = np.flatnonzero(~np.isnan(series))
     values, size = series[at], len(at)
-    if size < FEWEST:
-        raise InputError(
-            f"a history needs at least {FEWEST} rounds with a value, got {size}; give more, or leave it out"
-        )
-    if np.ptp(values) == 0:
-        raise InputError(f"every value of the history is {values[0]:g}; give the metric as it was measured")
+    if size < max(FEWEST, len(series) / SPARSE):
+        fewest = f"at least {FEWEST} rounds with a value, and one in {SPARSE}"
+        raise InputError(f"a history needs {fewest}, got {size} in {len(series)}; give more, or leave it out")
     line = np.column_stack([np.ones(size), at - at.mean()])
     straight = values - line @ np.linalg.lstsq(line, values)[0]
+    if np.abs(straight).max() <= 1e-9 * np.abs(values).max():
+        raise InputError(
+            f"the history is {values[0]:g} in its first round and never varies; give it as it was measured"
+        )
     design, rest, weekly, cycle = line, straight, 0.0, np.zeros(len(series))
     if period is not None:
         phases = (np.arange(len(series)) + first) % require_integer("period", period, least=2)
@@ -127,7 +119,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
         weights = np.linalg.lstsq(wider, values)[0]
         left, free, more = values - wider @ weights, size - wider.shape[1], len(seen) - 1
         if more and free >= period:
-            ratio = (straight @ straight - left @ left) / more / (left @ left / free)
+            ratio = (straight @ straight - left @ left) / more / (left @ left / free + TINY)
             if fisher.sf(ratio, more, free) < LEVEL:
                 weekly = max(0.0, 1 - (left @ left / free) / (straight @ straight / (size - 2)))
                 design, rest = wider, left
@@ -135,7 +127,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
                 effects[seen[1:]] = weights[2:]
                 cycle = (effects - effects[seen].mean())[phases]
     pairs = np.flatnonzero(np.diff(at) == 1)
-    raw = float((rest[pairs] * rest[pairs + 1]).mean() / np.square(rest).mean()) if len(pairs) else 0.0
+    raw = float((rest[pairs] * rest[pairs + 1]).mean() / (np.square(rest).mean() + TINY)) if len(pairs) else 0.0
     persist = min(max((raw + 2 / size) / (1 - 4 / size), -0.95), 0.95)  # less the bias of a series without its line
     slope = np.linalg.lstsq(design, values)[0][1]
     spread = rest @ rest / (size - design.shape[1]) * (1 + persist) / (1 - persist)

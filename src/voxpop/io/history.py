@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from voxpop.calibration.pilot import round_among
-from voxpop.calibration.shocks import ShockEstimate, estimate_shocks
+from voxpop.calibration.shocks import SPARSE, ShockEstimate, estimate_shocks
 from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.cells import Kind, kind_of, whole_number
 from voxpop.io.columns import Numbers, read_columns
@@ -19,7 +19,6 @@ from voxpop.io.csv_text import Column, read_table
 from voxpop.model.problem import Indices
 
 WEEK = 7  # days
-SPARSE = 20  # rounds for each value, beyond which numbers of rounds are only their order
 
 
 def read_history(path: Path, column: str | None = None) -> ShockEstimate:
@@ -49,8 +48,8 @@ def read_history(path: Path, column: str | None = None) -> ShockEstimate:
 
 def _places(column: Column) -> tuple[Indices, int | None]:
     """Return the rounds of the rows, from 0, and on which day of the week they begin; None if they are not days."""
-    days = date_of(column.filled[0]) is not None
-    numbers = [_ordinal(cell) if days else whole_number(cell) for cell in column.cells]
+    days = day_of(column.filled[0]) is not None
+    numbers = [day_of(cell) if days else whole_number(cell) for cell in column.cells]
     known = [number for number in numbers if number is not None]
     if len(known) < len(numbers):
         raise column.refusal(numbers.index(None), "is not a date such as 2024-05-31, nor a round's number; correct it")
@@ -67,21 +66,16 @@ def _places(column: Column) -> tuple[Indices, int | None]:
     return places, known[0] % WEEK if step == 1 and (days or column.name.lower() == "day") else None
 
 
-def _ordinal(cell: str) -> int | None:
-    day = date_of(cell)
-    return None if day is None else day.toordinal()
+def day_of(cell: str) -> int | None:
+    """Read a date as the number of its day; None if it is none.
 
-
-def date_of(cell: str) -> date | None:
-    """Read a date.
-
-    >>> date_of("2024-05-31"), date_of("31.05.2024"), date_of("2024-05-31 12:00"), date_of("17")
-    (datetime.date(2024, 5, 31), datetime.date(2024, 5, 31), datetime.date(2024, 5, 31), None)
+    >>> day_of("2024-05-31") == day_of("31.05.2024") == day_of("2024-05-31 12:00"), day_of("17")
+    (True, None)
     """
-    day, text = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4}).*", cell), cell[:10]
-    if day is not None:
-        text = f"{day[3]}-{day[2]:0>2}-{day[1]:0>2}"
+    german, text = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4}).*", cell), cell[:10]
+    if german is not None:
+        text = f"{german[3]}-{german[2]:0>2}-{german[1]:0>2}"
     try:
-        return date.fromisoformat(text) if "-" in text else None
+        return date.fromisoformat(text).toordinal() if "-" in text else None
     except ValueError:
         return None

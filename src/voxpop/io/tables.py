@@ -13,7 +13,7 @@ from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.cells import PERCENT, whole_number
 from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_columns
 from voxpop.io.csv_text import Column, TextTable, read_table
-from voxpop.io.history import date_of
+from voxpop.io.history import day_of
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
 from voxpop.runtime.frames import Table
@@ -183,7 +183,7 @@ def read_pilot_table(
         if isinstance(space.parameters[name], Integer):
             told[name] = [int(value) if value == round(value) else value for value in told[name]]
     if when is not None:
-        told[when] = [date_of(cell) or cell for cell in table[when].filled]
+        told[when] = [day_of(cell) or cell for cell in table[when].filled]
     rows = Table(told, table["person"].lines)
     with said_of(path):
         pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected, round_column=when)

@@ -222,7 +222,7 @@ def shock_sentences(found: Calibration) -> list[str]:
     if found.shocks is None:
         said = (
             "Nothing is known of shocks that everybody shares; they are assumed to be a hundredth of people's spread "
-            f"({number(found.assumed_shocks)}) until the first wave shows them; --history estimates them."
+            f"({number(found.problem(found.pilot, horizon=1).shock_std)}) until the first wave shows them; --history estimates them."
         )
         return [said]
     worth = found.shocks.rounds_worth(found.bias_std.value, found.noise_std.value)

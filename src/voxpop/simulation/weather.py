@@ -34,7 +34,7 @@ class Weather:
         least=0,
         below=1,
         called="shocks_persist",
-        help="The correlation of the shocks of two rounds that follow each other.",
+        help="Their correlation from one round to the next.",
         panel=PANEL,
     )
     weekly: bool = option(
