@@ -25,6 +25,8 @@ def test_half_of_weekly_weather_comes_back_after_a_week() -> None:
     found = Weather(0.2, weekly=True).rounds(3, 0, 7 * 4000).reshape(-1, 7)
     assert found.mean(axis=0).var() == pytest.approx(0.02, rel=0.02)
     assert (found - found.mean(axis=0)).var() == pytest.approx(0.02, rel=0.02)
+    pilot = Weather(0.2, weekly=True).rounds(3, 0, 7 * 4000, run=1).reshape(-1, 7)
+    assert pilot.mean(axis=0) == pytest.approx(found.mean(axis=0), abs=0.01), "a pilot has the same weekdays"
     later = Weather(0.2, weekly=True).rounds(3, 7 * 4000 - 3, 7)
     assert (later[:3] == found.ravel()[-3:]).all()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.signal import lfilter
@@ -13,7 +14,7 @@ from voxpop.model.options import check, option
 from voxpop.model.waves import Plan
 from voxpop.runtime.random_streams import stream
 
-WEEK = 7
+WEEK, DAYS = 7, 2**20  # days, and the stream of what they do
 PANEL = "Good and bad rounds"
 AT_ONCE = 4096  # rounds that are drawn together
 
@@ -54,15 +55,7 @@ class Weather:
 
     def rounds(self, seed: int, first: int, count: int, run: int = 0) -> Array:
         """Return the shocks of some rounds, the same whoever asks for them; a run of its own has other weather."""
-        drawn = -(-(first + count) // AT_ONCE) * AT_ONCE
-        innovations = stream(seed, "weather", run).standard_normal(drawn)
-        innovations[1:] *= math.sqrt(1 - self.persist**2)
-        found = np.asarray(lfilter([1.0], [1.0, -self.persist], innovations))[first : first + count]
-        if self.weekly:
-            days = stream(seed, "weather", run + 2).standard_normal(WEEK)
-            days = (days - days.mean()) / days.std()
-            found = math.sqrt(0.5) * (found + days[np.arange(first, first + count) % WEEK])
-        return self.shocks * found
+        return _drawn(self, seed, -(-(first + count) // AT_ONCE) * AT_ONCE, run)[first : first + count]
 
     def of(self, plan: Plan, first: int, seed: int) -> Array:
         """Return what happens to the averages of each block of a wave that begins with this round, (blocks, arms)."""
@@ -75,3 +68,18 @@ class Weather:
                 for block, arms in zip(happened, played, strict=True)
             ]
         )
+
+
+@lru_cache(maxsize=8)
+def _drawn(weather: Weather, seed: int, count: int, run: int) -> Array:
+    """Draw the shocks of so many rounds, once for all policies that ask round by round."""
+    innovations = stream(seed, "weather", run).standard_normal(count)
+    innovations[1:] *= math.sqrt(1 - weather.persist**2)
+    found = np.asarray(lfilter([1.0], [1.0, -weather.persist], innovations))
+    if weather.weekly:
+        days = stream(seed, "weather", DAYS).standard_normal(WEEK)  # Mondays are alike in the pilot and in the study
+        days = (days - days.mean()) / days.std()
+        found = math.sqrt(0.5) * (found + days[np.arange(count) % WEEK])
+    found = weather.shocks * found
+    found.setflags(write=False)
+    return found
