@@ -25,6 +25,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,9 +90,18 @@ def answer_the_open_wave(path: Path) -> None:
     path.write_text("\n".join(["person,price,reward", *rows]) + "\n", encoding="utf-8")
 
 
+def metric_csv(path: Path) -> None:
+    """Write the history of a metric: ten weeks of days."""
+    days = [date(2024, 5, 6) + timedelta(number) for number in range(70)]
+    noise = np.random.default_rng(0).normal(0.8, 0.1, 70)
+    rows = [f"{day},{value + 0.2 * (day.weekday() > 4):.3f},812" for day, value in zip(days, noise, strict=True)]
+    path.write_text("\n".join(["date,revenue,visits", *rows]) + "\n", encoding="utf-8")
+
+
 PROPS: dict[str, Callable[[Path], object]] = {
     "pilot.csv": pilot_csv,
     "people.csv": partial(pilot_csv, people=150),
+    "metric.csv": metric_csv,
     "answers.csv": answer_the_open_wave,
 }
 

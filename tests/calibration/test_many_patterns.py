@@ -211,7 +211,7 @@ GOOD: dict[str, Any] = {
 
 def test_what_is_pooled_is_stored_and_read_again() -> None:
     pooled = Evidence(**GOOD)
-    problem = Problem([0.0, 1.0], KERNELS["matern-3/2"](0.3), 0.5, 0.5, 1.0, 100, pilot=[pooled])
+    problem = Problem([0.0, 1.0], KERNELS["matern-3/2"](0.3), 0.5, 0.5, 1.0, 100, pilot=[pooled], shock_std=0.0)
     (read,) = decode(Problem, encode(problem)).pilot
     assert encode(read) == encode(pooled)
     assert "epsilon" not in encode(pooled)

@@ -268,6 +268,7 @@ def test_the_study_knows_the_noise_and_the_promise(tmp_path: Path) -> None:
     assert encode(again.pilot) == encode(problem.pilot)
     noise = problem.bias_std**2 * problem.kernel(POINTS, POINTS) / 30
     noise += (problem.noise_std**2 / 10 / 30 + found.groups[0].noise_std ** 2) * np.eye(6)
+    noise += problem.shock_std**2 * (np.eye(6) + 1)  # as if shocks lasted for all rounds of a decision
     np.testing.assert_allclose(pilot_rows(again).noise, noise, rtol=1e-6, atol=1e-9)
 
 

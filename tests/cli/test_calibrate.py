@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.helpers_cli import ROOT, Outcome, main_of
+from tests.pages import metric_csv
 from voxpop.io.studyfile import read_study
 
 Main = Callable[..., Outcome]
@@ -111,6 +112,7 @@ def test_the_guide_s_calibrations_work_one_after_the_other(main: Main, tmp_path:
     survey = [f"{line},{30 + place // 6},region {place // 12}" for place, line in enumerate(pilot)]
     (tmp_path / "pilot.csv").write_text("person,price,rounds,reward\n" + "\n".join(pilot))
     (tmp_path / "survey.csv").write_text("person,price,rounds,reward,age,region\n" + "\n".join(survey))
+    metric_csv(tmp_path / "metric.csv")
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     commands = re.findall(r"^voxpop (calibrate .*)$", guide, re.MULTILINE)
     assert len(commands) >= 5

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -17,6 +18,7 @@ from scipy.special import expit
 from voxpop.calibration.likelihood import KERNELS, Evaluation, Fit
 from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import Protection
+from voxpop.calibration.shocks import ShockEstimate, estimate_shocks, shocks_of_rounds
 from voxpop.calibration.tails import skewness
 from voxpop.errors import InputError, require_choice, require_number
 from voxpop.model.decisions import Decisions, Space
@@ -86,6 +88,7 @@ class Calibration:
     direction: Direction = Direction.MAXIMIZE  # whether rewards and prior mean are rewards or costs
     reward_range: str = ":"  # the limits of rewards or costs
     range_found: bool = False  # by the answers, as nobody gave any
+    shocks: ShockEstimate | None = None  # that everybody shares in a round; None if nothing is known of them
 
     @property
     def ridge(self) -> float:
@@ -116,6 +119,12 @@ class Calibration:
             )
             for group in self.groups
         )
+
+    @property
+    def known_shocks(self) -> dict[str, float]:
+        """What a problem is told of shocks: nothing if nothing is known."""
+        found = self.shocks
+        return {} if found is None else {"shock_std": found.shock_std, "shock_freedom": found.freedom}
 
     @property
     def widened(self) -> float:
@@ -176,6 +185,7 @@ class Calibration:
             ridge=self.ridge,
             pilot=self.evidence,
             reward_range=self.reward_range,
+            **self.known_shocks,
         )
 
 
@@ -190,6 +200,7 @@ def calibrate(
     direction: str = Direction.MAXIMIZE,
     watch: Callable[[], None] = lambda: None,
     reward_range: str | None = None,
+    history: Any = None,
 ) -> Calibration:
     """Estimate the model's constants by marginal likelihood.
 
@@ -210,8 +221,13 @@ def calibrate(
 
     `reward_range` has the limits that no reward is outside of, such as "0:1" or "0:". Unless given, answers of yes and
     no (0 and 1) mean "0:1" and answers that are never negative mean "0:"; ":" switches that off.
+
+    `history` has the values of a metric under one decision, one a round and NaN for a gap, or what `estimate_shocks`
+    made of them: it says what happens to everybody alike in a round. Without it, a pilot that knows when its rows were
+    tried may say so.
     """
     names = require_settings(kernel, margin, reward_range)
+    shocks = None if history is None else estimate_shocks(history)
     if not isinstance(pilot, Pilot):
         pilot = Pilot.from_table(pilot, space=space, direction=direction, protected=protection is not None)
     elif Direction.of(direction) is Direction.MINIMIZE:
@@ -230,6 +246,11 @@ def calibrate(
         densities = [fit.log_density for fit in fits]
         close = [fit for fit, density in zip(fits, densities, strict=True) if density >= max(densities) - CLOSE]
         found = _calibration(close[-1], pilot, margin, protection)
+    if shocks is not None:
+        shocks.require_unit(np.array([reward.value for reward in found.rewards]))
+    elif protection is None:
+        deviations = found.bias_std.value**2 * found.kernel(points, points)
+        shocks = shocks_of_rounds(pilot, deviations, found.noise_std.value)
     return replace(
         found,
         prior_mean=found.prior_mean.within(limits),
@@ -238,6 +259,7 @@ def calibrate(
         direction=pilot.direction,
         reward_range=limits,
         range_found=reward_range is None and limits != ":",
+        shocks=shocks,
     )
 
 

@@ -20,6 +20,7 @@ MOST_ACTIONS = 3000  # the most that are solved for together
 TOGETHER = 5  # answers behind an average that is kept, at least
 ROUNDED = 5e-4  # averages may be rounded to three digits, and
 MOST_COUNTED = 100  # rounds behind one still show whether a yes or no was counted
+ROUND_NAMES = ("date", "day", "week", "round", "time")  # columns that say when something was tried
 CELLS = 100  # averages that are kept, at most, if people tried different actions
 
 
@@ -79,6 +80,16 @@ def cells_of(points: Array, answers: Array, least: float) -> list[Indices]:
     return split(np.arange(len(points)))
 
 
+def round_among(names: Sequence[Any], claimed: Collection[str] = ()) -> str | None:
+    """Return the column that says in which round something happened, by its name; None if none does, or it is alone.
+
+    >>> round_among(["price", "Date"]), round_among(["price", "day"], claimed=["day"]), round_among(["time"])
+    ('Date', None, None)
+    """
+    named = (name for name in names if isinstance(name, str) and name.lower() in ROUND_NAMES and name not in claimed)
+    return next(named, None) if len(names) > 1 else None
+
+
 @dataclass(frozen=True, eq=False)
 class Pilot:
     """The records of a pilot: who, which action, the average and the rounds behind it.
@@ -97,6 +108,7 @@ class Pilot:
     protected: bool = False  # then nothing is refused for the value of an answer
     space: Space | None = None  # the parameters of the decisions, if they are known
     direction: Direction = Direction.MAXIMIZE  # whether the averages are rewards or costs
+    when: Indices | None = None  # (records,) the round in which each was tried, if that is known
 
     def __post_init__(self) -> None:
         averages = _answers("the pilot's averages", self.averages, self.protected)
@@ -181,13 +193,15 @@ class Pilot:
         space: Space | None = None,
         direction: str = Direction.MAXIMIZE,
         protected: bool = False,
+        round_column: str | None = None,
     ) -> Pilot:
         """Make a pilot of a DataFrame, of records or of a dictionary of columns: a row for each person and decision.
 
         The columns are person (or user), reward (or average, or cost if less is better), rounds, if the rewards are
         averages of more than one, and one for each parameter. Columns of numbers become numeric parameters over their
         range and others choices, unless a space says otherwise. All other columns count as parameters unless
-        `parameters` or the space names them.
+        `parameters` or the space names them. A column date, day, week, round or time, or the `round_column`, says when
+        a row was tried.
 
         >>> import pandas as pd
         >>> table = pd.DataFrame({"person": [1, 1, 2, 2], "delay": [1, 9, 1, 9], "cost": [3.0, 2.0, 2.5, 2.2]})
@@ -199,6 +213,9 @@ class Pilot:
         person, rounds = read.need("person", read.one(*PEOPLE)), read.heading("rounds")
         answered = read.need(towards.measure, read.answers(towards.measure, named or ()))
         others = [name for name in read.columns if name not in (person, rounds, answered)]
+        when = round_among(others, named or ())
+        when = when if round_column is None else read.need(round_column)
+        others = [name for name in others if name != when]
         chosen = {str(name): read.columns[read.need(name)] for name in (others if named is None else named)}
         people, averages = read.columns[person], [_answer(cell, protected) for cell in read.columns[answered]]
         counts = [1.0] * len(people) if rounds is None else read.columns[rounds]
@@ -218,6 +235,7 @@ class Pilot:
             protected,
             space,
             towards,
+            None if when is None else _rounds(read, when),
         )
 
     def groups(self) -> list[Group]:
@@ -248,6 +266,15 @@ class Pilot:
             shapes[key] = (actions, counts)
             patterns.setdefault(key, []).append(self.averages[rows])
         return [(*shapes[key], np.stack(answers)) for key, answers in patterns.items()]
+
+
+def _rounds(table: Table, name: str) -> Indices:
+    """Number the rounds of a column; moments of one day are one round."""
+    cells = table.columns[name]
+    if None in cells:
+        raise InputError(f"{table.place(cells.index(None))} of the pilot has no {name}; fill it in or drop the column")
+    days = [str(cell.date() if hasattr(cell, "date") else cell) for cell in cells]
+    return np.asarray(np.unique(days, return_inverse=True)[1])
 
 
 def _answers(name: str, values: object, protected: bool) -> Array:

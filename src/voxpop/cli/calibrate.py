@@ -16,13 +16,15 @@ from voxpop.cli.display import console, progress, say, table_of
 from voxpop.cli.options import COLUMNS, Names, roles_of
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
+from voxpop.io.history import read_history
 from voxpop.io.pilots import ReleasedPilot, calibrate_file
 from voxpop.io.studyfile import write_study
 from voxpop.io.tables import PilotTable, Ranges, limits_of
 from voxpop.model.direction import Direction
 from voxpop.model.problem import REWARD_RANGE
 from voxpop.policies import DEFAULT
-from voxpop.report.summary import constant_rows, pilot_sentences
+from voxpop.report.drawing import png
+from voxpop.report.summary import constant_rows, pilot_sentences, shock_sentences
 
 
 def calibrate(
@@ -33,6 +35,15 @@ def calibrate(
     parameter: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["parameter"])] = None,
     ignore: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["ignore"])] = None,
     choice: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["choice"])] = None,
+    round_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="This column says when a row was tried; date or round, unless given."),
+    ] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="CSV of a metric under one decision, a row a round; it shows shocks all share.")
+    ] = None,
+    history_column: Annotated[str | None, typer.Option(metavar="NAME", help="The column of the metric.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the history, and what was found in it (PNG).")] = None,
     low: Annotated[
         Names, typer.Option(metavar="[NAME=]NUMBER", help="The least value, if not the pilot's: price=1.")
     ] = None,
@@ -73,17 +84,26 @@ def calibrate(
         raise InputError(f"{out} exists already; choose another --out, or replace it with --force")
     protection = _protection(low_reward, high_reward, epsilon, delta)
     towards = Direction.MINIMIZE if minimize else Direction.MAXIMIZE
-    roles = roles_of(parameter, ignore, choice)
+    roles = roles_of(parameter, ignore, choice, round_column)
+    if history is None and (history_column or picture):
+        option = "--history-column" if history_column else "--picture"
+        raise InputError(f"{option} is about a history; add --history metric.csv, or leave it out")
+    shown = None if history is None else read_history(history, history_column)
     ranges = Ranges(limits_of("low", low or ()), limits_of("high", high or ()), tuple(log or ()), tuple(integer or ()))
     with progress(SEARCHES * len(kernels), "searches") as (bar, task):
         found, table, fresh = calibrate_file(
-            pilot, towards, kernel, margin, protection, roles, ranges, lambda: bar.advance(task), reward_range
+            pilot, towards, kernel, margin, protection, roles, ranges, lambda: bar.advance(task), reward_range, shown
         )
     write_atomically(out, write_study(found, table.space, horizon, points, out.stem, {"name": DEFAULT}))
     _show(found, table)
     if protection is not None:
         said = "keeps what was released, for later runs" if fresh else "was used again: no noise was drawn"
         say(f"{kept.path} {said}")
+    if picture is not None and shown is not None:
+        from voxpop.report.figures.history import history_figure
+
+        write_atomically(picture, png(history_figure(shown)))
+        say(f"picture: {picture}")
     say(f"study file: {out}; rehearse it with: voxpop run {out}")
 
 
@@ -98,7 +118,7 @@ def _protection(low: float | None, high: float | None, epsilon: float | None, de
 def _show(found: Calibration, table: PilotTable) -> None:
     """Print how the file was read, what it says and leaves open in plain words, and the constants."""
     say(*table.said, "")
-    say(*pilot_sentences(found))
+    say(*pilot_sentences(found), *shock_sentences(found))
     open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
     if open_questions:
         say("The study can begin, but take note:", *(f"- {sentence}" for sentence in open_questions))

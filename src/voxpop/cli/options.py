@@ -5,7 +5,7 @@ that is added there is an option here. Annotations are evaluated, because classe
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -27,6 +27,7 @@ from voxpop.simulation.runs import AnyTrial, Run, Scenario, run_together
 from voxpop.simulation.scenarios import PEOPLE, SCENARIOS
 from voxpop.simulation.sweep import Backend, Result, SweepResult, sweep
 from voxpop.simulation.trials import Trial
+from voxpop.simulation.weather import Weather
 
 # Privacy
 
@@ -49,9 +50,9 @@ COLUMNS = {
 }
 
 
-def roles_of(parameter: Names, ignore: Names, choice: Names) -> Roles:
+def roles_of(parameter: Names, ignore: Names, choice: Names, when: str | None = None) -> Roles:
     """Return what was said about the columns."""
-    return Roles(tuple(parameter or ()), tuple(ignore or ()), tuple(choice or ()))
+    return Roles(tuple(parameter or ()), tuple(ignore or ()), tuple(choice or ()), when)
 
 
 # Who answers in a simulation, and when it stops asking
@@ -68,9 +69,22 @@ def _who(text: str, metavar: str | None = None) -> Any:
     return typer.Option(help=text, metavar=metavar, rich_help_panel=WHO)
 
 
+def from_table(name: str, options: Sequence[Option]) -> Any:
+    """Make a dataclass whose fields are options of the table, each None unless given."""
+    made = [
+        (one.name, Annotated[one.kind | None, typer.Option(help=one.help, rich_help_panel=one.panel or None)], None)
+        for one in options
+    ]
+    return make_dataclass(name, made, frozen=True, kw_only=True)
+
+
+WEATHER = [replace(one, name=one.called or one.name) for one in options_of(Weather)]
+_Shocks = from_table("_Shocks", WEATHER)
+
+
 @dataclass(frozen=True, kw_only=True)
-class People:
-    """Who answers: the people of a study, one's own, or a pilot's; and what they are promised."""
+class People(_Shocks):  # type: ignore[misc, valid-type]
+    """Who answers, and in what weather: the people of a study, one's own, or a pilot's; and what they are promised."""
 
     seed: Annotated[int, typer.Option(help="The seed of the first run.")] = 0
     privacy: AnyPrivacyOption = None
@@ -134,6 +148,7 @@ class People:
         """Describe one run: of a named study, with its own options, or a rehearsal of a study file or of people."""
         given, chosen = own or {}, tuple(sorted((settings or {}).items()))
         promised: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "settings": chosen}
+        promised |= {one.name: getattr(self, one.name) or one.default for one in WEATHER}
         if named is not None:
             trust = self.model or NoPrivacy.model
             return Trial(named, policy or DEFAULT, self.seed, horizon, privacy=trust, **promised, **given)
@@ -158,15 +173,6 @@ class People:
             if file is not None:
                 raise InputError(f"the study {study!r} has its own people; leave out its name, or --{option} {file}")
         return study
-
-
-def from_table(name: str, options: Sequence[Option]) -> Any:
-    """Make a dataclass whose fields are options of the table, each None unless given."""
-    made = [
-        (one.name, Annotated[one.kind | None, typer.Option(help=one.help, rich_help_panel=one.panel or None)], None)
-        for one in options
-    ]
-    return make_dataclass(name, made, frozen=True, kw_only=True)
 
 
 STOPPING = [one for one in policy_options(DEFAULT) if one.panel and one.name != "delta"]

@@ -203,6 +203,7 @@ def compare(chosen: CompareOptions) -> None:
     write_atomically(path, png(picture(scenario.name, cells)))
     if chosen.as_json:
         about = {"study": scenario.name, "horizon": scenario.problem.horizon, **trust.describe()}
+        about |= scenario.described_weather
         typer.echo(json.dumps({**about, **_plain(cells), "left_out": left_out, "picture": str(path)}))
     else:
         _show(scenario, cells, left_out, path)

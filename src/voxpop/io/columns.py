@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from voxpop.calibration.pilot import round_among
 from voxpop.errors import InputError, require_choice
 from voxpop.io.cells import COMMA, MARKS, PERCENT, POINT, Amount, Kind, amount_of, is_plain, kind_of
 from voxpop.io.csv_text import Column, TextTable
@@ -207,6 +208,18 @@ class Roles:
     parameters: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
+    round: str | None = None  # the column that says when something was tried; found by its name unless given
+
+    def round_of(self, table: TextTable) -> str | None:
+        """Return the name of the column that says when something was tried; None if none does."""
+        others, claimed = [name for name in table.names if name not in RESERVED], (*self.parameters, *self.choices)
+        if self.round is None:
+            return round_among([name for name in others if name not in self.ignored], claimed)
+        if self.round in (*claimed, *self.ignored):
+            raise InputError(
+                f"--round-column {self.round} contradicts what else is said about it; leave one of them out"
+            )
+        return require_choice("round column", self.round, others)
 
     def select(self, table: TextTable) -> list[str]:
         """Return the names of the parameters, in the order of the table; refuse columns that hardly are any."""
@@ -218,7 +231,7 @@ class Roles:
         for name in self.ignored:
             if name in self.parameters or name in self.choices:
                 raise InputError(f"--ignore {name} contradicts what else is said about {name}; leave one of them out")
-        chosen = [name for name in known if name not in self.ignored]
+        chosen = [name for name in known if name not in (*self.ignored, self.round_of(table))]
         if self.parameters:
             return [name for name in known if name in self.parameters or name in self.choices]
         people = table["person"].cells

@@ -100,10 +100,13 @@ class TextTable:
                 )
 
 
-def read_table(path: Path, synonyms: dict[str, str] | None = None, content: bytes | None = None) -> TextTable:
+def read_table(
+    path: Path, synonyms: dict[str, str] | None = None, content: bytes | None = None, single: bool = False
+) -> TextTable:
     r"""Read a table whose first line names its columns; `synonyms` renames them, by their names in lower case.
 
-    With `content` nothing is read from the disk, and the path is only what errors call it.
+    With `content` nothing is read from the disk, and the path is only what errors call it. A `single` column is enough
+    where that is said.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "people.csv"
@@ -115,7 +118,7 @@ def read_table(path: Path, synonyms: dict[str, str] | None = None, content: byte
     (';', ('people.csv is not UTF-8 and was read as Windows-1252 text, as Excel writes it',))
     """
     text, notes = _text(path, read_bytes(path) if content is None else content)
-    separator, lines = _cut(path, text)
+    separator, lines = _cut(path, text, single)
     number, heading = lines[0]
     rows = [(line, _fitted(cells, len(heading))) for line, cells in lines[1:]]
     for line, cells in rows:
@@ -176,7 +179,7 @@ def _wide(path: Path, data: bytes) -> str:
     raise InputError(f"{path}: byte {data.index(0)} is not text, so it is no CSV file; {SAVE}, as UTF-8")
 
 
-def _cut(path: Path, text: str) -> tuple[str, list[tuple[int, list[str]]]]:
+def _cut(path: Path, text: str, single: bool) -> tuple[str, list[tuple[int, list[str]]]]:
     """Find the separator; return it, and the lines that are not blank, with their numbers and cells."""
     told = re.match(r'"?sep=(.)"?[,;\t| ]*(?=\n|$)', text)
     if told:
@@ -191,7 +194,7 @@ def _cut(path: Path, text: str) -> tuple[str, list[tuple[int, list[str]]]]:
     if len(best) > 1:
         kinds = one_of(SEPARATORS[separator] for separator in best)
         raise InputError(f"{path} may be separated by {kinds}; say which in a first line such as sep=;")
-    if first and not best:
+    if first and not best and not single:
         raise InputError(
             f"{path} begins with one column, {first.strip()[:40]!r}; the first line must name the columns, "
             f"separated by {one_of(SEPARATORS.values())}"

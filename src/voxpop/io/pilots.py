@@ -20,6 +20,7 @@ from voxpop.errors import InputError
 from voxpop.io import schema as wire
 from voxpop.io.columns import Roles
 from voxpop.io.files import locked, read_text, write_durably
+from voxpop.io.history import read_history
 from voxpop.io.tables import PilotTable, Ranges, read_pilot_table
 from voxpop.model.direction import Direction
 from voxpop.privacy.sources import Secure, Source
@@ -143,6 +144,7 @@ def calibrate_file(
     ranges: Ranges | None = None,
     watch: Callable[[], None] = lambda: None,
     reward_range: str | None = None,
+    history: Any = None,
 ) -> tuple[Calibration, PilotTable, bool]:
     """Calibrate from a CSV file; what is released of it with a protection is kept beside it, and used again.
 
@@ -155,9 +157,8 @@ def calibrate_file(
     table = read_pilot_table(path, protection is not None, roles, ranges, towards)
     table.pilot.require_range(reward_range, table.place)
     released, fresh = (None, False) if protection is None else kept.groups(table.pilot, protection, Secure())
-    found = calibrate(
-        table.pilot, table.space, kernel, margin, protection, None, released, watch=watch, reward_range=reward_range
-    )
+    told = {"watch": watch, "reward_range": reward_range, "history": history}
+    found = calibrate(table.pilot, table.space, kernel, margin, protection, None, released, **told)
     return found, table, fresh
 
 
@@ -168,9 +169,12 @@ def calibration_of(
     margin: float = 1.5,
     protection: Protection | None = None,
     reward_range: str | None = None,
+    history: Any = None,
 ) -> Calibration:
-    """Calibrate from the path of a CSV file, as `voxpop calibrate` does, or from what `calibrate` takes."""
+    """Calibrate from paths of CSV files, as `voxpop calibrate` does, or from what `calibrate` takes."""
+    history = read_history(Path(history)) if isinstance(history, str | PathLike) else history
+    told: dict[str, Any] = {"reward_range": reward_range, "history": history}
     if isinstance(pilot, str | PathLike):
         towards = Direction.of(direction)
-        return calibrate_file(Path(pilot), towards, kernel, margin, protection, reward_range=reward_range)[0]
-    return calibrate(pilot, None, kernel, margin, protection, direction=direction, reward_range=reward_range)
+        return calibrate_file(Path(pilot), towards, kernel, margin, protection, **told)[0]
+    return calibrate(pilot, None, kernel, margin, protection, direction=direction, **told)

@@ -32,13 +32,18 @@ SECTIONS = {
     "parameters": "a table for each, with its type (float, integer or choice) and its range or options",
     "decisions": "sobol, and perhaps seed: so many points instead of the grid of the parameters' points",
     "kernel": "its type, and what that takes",
-    "model": "noise_std, bias_std and norm_bound; perhaps prior_mean, beta, ridge and reward_range",
+    "model": "noise_std, bias_std and norm_bound; perhaps prior_mean, beta, ridge, reward_range, and shock_std with "
+    "shock_freedom",
     "policy": "its name, and what it can be told",
     "strata": "the share of each part of the population, if people come unevenly",
     "privacy": "the trust model, and what people are promised",
     "service": "how a coordinator asks people",
     "pilot": "what groups of people answered before: people, at, rounds, averages, and perhaps how noisy these are",
     "rehearsal": "at and rewards, from which `voxpop run` simulates people",
+}
+SHOCKS = {
+    "shock_std": "what a round does to everybody alike, such as the weather: its standard deviation",
+    "shock_freedom": "the degrees of freedom with which that is known",
 }
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
 
@@ -155,7 +160,7 @@ def _problem(data: Mapping[str, Any]) -> Problem:
     else:
         decisions = space.grid({name: table.get("points", 10) for name, table in data["parameters"].items()})
     model = _table(data, "model")
-    known = ("noise_std", "bias_std", "norm_bound", "prior_mean", "beta", "ridge", "reward_range")
+    known = ("noise_std", "bias_std", "norm_bound", "prior_mean", "beta", "ridge", "reward_range", *SHOCKS)
     for key in model:
         require_choice("entry of [model]", key, known)
     for key in known[:3]:
@@ -247,6 +252,9 @@ def write_study(
         model["reward_range"] = calibration.reward_range
         if calibration.range_found:
             model["reward_range"].comment("as the pilot's answers show; write : if there are no limits")
+    for key, value in calibration.known_shocks.items():
+        model[key] = float(f"{value:.6g}")
+        model[key].comment(SHOCKS[key])
     document["model"] = model
     document["policy"] = _policy_table(policy)
     labels = calibration.pilot.labels or ()

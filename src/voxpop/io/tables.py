@@ -13,6 +13,7 @@ from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.cells import PERCENT, whole_number
 from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_columns
 from voxpop.io.csv_text import Column, TextTable, read_table
+from voxpop.io.history import day_of
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
 from voxpop.runtime.frames import Table
@@ -162,7 +163,7 @@ def read_pilot_table(
         )
     table.require("person", "reward")
     people = table["person"].filled
-    names = roles.select(table)
+    names, when = roles.select(table), roles.round_of(table)
     if not names:
         raise InputError(
             f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
@@ -181,12 +182,15 @@ def read_pilot_table(
     for name in names:
         if isinstance(space.parameters[name], Integer):
             told[name] = [int(value) if value == round(value) else value for value in told[name]]
+    if when is not None:
+        told[when] = [day_of(cell) or cell for cell in table[when].filled]
     rows = Table(told, table["person"].lines)
     with said_of(path):
-        pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected)
+        pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected, round_column=when)
     whole = tuple(name for name in names if _looks_whole(space.parameters[name], columns[name], table[name]))
     said = [_said(name, space.parameters[name], columns[name], name in whole) for name in names]
-    said += _said_of_others(table, columns, names)
+    said += [f"{when}: when each row was tried; add --parameter {when} if it is decided"] if when else []
+    said += _said_of_others(table, columns, [*names, when or ""])
     known = tuple(dict.fromkeys(people))
     return PilotTable(pilot, space, (*said, *table.notes), known, table["person"].lines, whole)
 

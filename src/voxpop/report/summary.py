@@ -217,6 +217,20 @@ def pilot_sentences(found: Calibration) -> list[str]:
     return [tried, spread, *_limits_found(found)]
 
 
+def shock_sentences(found: Calibration) -> list[str]:
+    """Say what is known of shocks that everybody shares, and how many rounds of a decision they make worth playing."""
+    if found.shocks is None:
+        assumed = number(found.problem(found.pilot, horizon=1).shock_std)
+        said = "Nothing is known of shocks that everybody shares; they are assumed to be a hundredth of people's spread"
+        return [f"{said} ({assumed}) until the first wave shows them; --history estimates them."]
+    worth = found.shocks.rounds_worth(found.bias_std.value, found.noise_std.value)
+    more = (
+        f"With 100 people, about {counted(worth, 'round')} of each decision make shocks as small as people's "
+        "differences; more are hardly worth it."
+    )
+    return [*found.shocks.advice, more]
+
+
 def _limits_found(found: Calibration) -> list[str]:
     """Say which limits a study will count on, and how to switch off those that nobody gave."""
     if found.reward_range == ":":

@@ -30,6 +30,7 @@ from voxpop.simulation.formula import Formula
 from voxpop.simulation.people import GPPeople, ResampledPeople, TablePeople, square_root
 from voxpop.simulation.runs import Described, Scenario, simulate
 from voxpop.simulation.scenarios import PEOPLE, piloted
+from voxpop.simulation.weather import Weather
 
 HORIZON = 20_000  # rounds, unless said otherwise
 MOST_REWARDS = 20_000_000  # people times decisions: 160 megabytes
@@ -94,13 +95,15 @@ class OwnPeople:
     pilot_people: int | None = None  # 40 unless given, or half of the people if there are few
     roles: Roles = field(default_factory=Roles)  # of the columns of a table, as for a pilot
 
-    def scenario(self, seed: int = 0, horizon: int | None = None) -> Scenario:
+    def scenario(self, seed: int = 0, horizon: int | None = None, weather: Weather | None = None) -> Scenario:
         """Make a study that knows nothing in advance and begins with a pilot among these people."""
         space, decisions, people = self.gather()
         count = min(PEOPLE, len(people) // 2) if self.pilot_people is None else self.pilot_people
         rounds = HORIZON if horizon is None else horizon
+        shocks = None if weather is None else weather.over(people.mean)
+        about = Path(self.path).stem, space, decisions, people, people.mean, rounds, seed
         with said_of(self.path):
-            return piloted(Path(self.path).stem, space, decisions, people, people.mean, rounds, seed, people=count)
+            return piloted(*about, people=count, weather=shocks)
 
     def gather(
         self, space: Space | None = None, decisions: Decisions | None = None
@@ -144,10 +147,14 @@ class Rehearsal(Described):
     delta: float = 1e-6
     people: OwnPeople | None = None  # who answer, instead of people around the pilot's estimate
     resample: str | None = None  # a pilot whose people answer, drawn again
+    shocks: float = 0.0  # that everybody shares in a round, in units of the range of rewards
+    shocks_persist: float = 0.0
+    weekly: bool = False
     settings: tuple[tuple[str, Any], ...] = ()  # of the policy, before those of the file
 
     def scenario(self) -> Scenario:
         """Make the study."""
+        weather = Weather(self.shocks, self.shocks_persist, self.weekly)
         if self.resample is not None and (self.study is None or self.people is not None):
             raise InputError(
                 f"--resample {self.resample} rehearses the study file that was calibrated with this pilot; give that "
@@ -156,7 +163,7 @@ class Rehearsal(Described):
         if self.study is None:
             if self.people is None:
                 raise InputError("there is nobody to ask; give a study file, or people with --population people.csv")
-            return self.people.scenario(self.seed, self.horizon)
+            return self.people.scenario(self.seed, self.horizon, weather)
         if self.people is not None and self.people.pilot_people is not None:
             raise InputError(f"{self.study} has its constants and needs no pilot; leave --pilot-people out")
         path = Path(self.study)
@@ -165,7 +172,8 @@ class Rehearsal(Described):
             problem = _changed(problem, horizon=self.horizon)
         scenario, direction = self._answered(path, problem, data), direction_of(path, data)
         name, reward = str(data.get("name", path.stem)), str(data.get("reward", direction.measure))
-        return replace(scenario, name=name, reward=reward, settings=policy.settings(), direction=direction)
+        scenario = replace(scenario, name=name, reward=reward, settings=policy.settings(), direction=direction)
+        return replace(scenario, weather=weather.over(scenario.f))
 
     def _answered(self, path: Path, problem: Problem, data: Mapping[str, Any]) -> Scenario:
         """Choose who answers, and with that what is true."""

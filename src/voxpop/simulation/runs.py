@@ -50,6 +50,11 @@ class Scenario:
     direction: Direction = Direction.MAXIMIZE  # how it is shown; problem, people and truth maximise in any case
     weather: Weather | None = None  # shocks that everybody shares, in units of the reward
 
+    @property
+    def described_weather(self) -> dict[str, Any]:
+        """The weather as plain data; nothing if it is calm."""
+        return {} if self.weather is None else {"weather": asdict(self.weather)}
+
     def make_policy(self, name: str = DEFAULT, **chosen: Any) -> Policy:
         """Make a policy with the study's settings for it, except for those chosen here.
 
@@ -165,6 +170,7 @@ class Run(HasCourse):
             "size": problem.size,
             "settings": self.policy.settings(),
             **self.privacy.describe(),
+            **self.scenario.described_weather,
             "ledger": self.ledger.totals(self.ledger.budget.delta if self.ledger.budget else 0.0),
             **asdict(self.metrics),
             "best": {"index": self.best, "action": problem.decisions[self.best]},

@@ -142,8 +142,7 @@ class Options:
 
     def weather(self, f: Array) -> Weather | None:
         """Return the weather in which a study of this truth takes place; None if it is calm."""
-        size = self.shocks * float(f.max() - f.min())
-        return Weather(size, self.shocks_persist, self.weekly) if size else None
+        return Weather(self.shocks, self.shocks_persist, self.weekly).over(f)
 
     def given(self, **defaults: Any) -> tuple[Any, ...]:
         """Return these choices, each with the study's own where none was made."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.signal import lfilter
 
-from voxpop.errors import Array, require_number
-from voxpop.model.options import option
+from voxpop.errors import Array, InputError
+from voxpop.model.options import check, option
 from voxpop.model.waves import Plan
 from voxpop.runtime.random_streams import stream
 
-WEEK = 7
+WEEK, DAYS = 7, 2**20  # days, and the stream of what they do
+PANEL = "Good and bad rounds"
 AT_ONCE = 4096  # rounds that are drawn together
 
 
@@ -22,32 +24,38 @@ class Weather:
     """Shocks of a round: Gaussian, from one round to the next correlated by `persist`, half of them weekly if wanted.
 
     >>> Weather(0.1).rounds(0, 0, 3).round(3).tolist()
-    [-0.058, -0.13, 0.009]
+    [0.09, 0.157, 0.023]
     """
 
     shocks: float = option(
-        0.0, least=0, label="Shocks", help="Shocks that everybody shares in a round, in units of the range of rewards."
+        0.0, least=0, help="Shocks that everybody shares in a round, in units of the range of rewards.", panel=PANEL
     )
     persist: float = option(
-        0.0, least=0, below=1, help="The correlation of the shocks of two rounds that follow each other."
+        0.0,
+        least=0,
+        below=1,
+        called="shocks_persist",
+        help="Their correlation from one round to the next.",
+        panel=PANEL,
     )
-    weekly: bool = option(False, help="Half of the shocks' variance is that of a day of the week, for rounds of a day.")
+    weekly: bool = option(
+        False, help="Half of the shocks' variance is that of a day of the week, for rounds of a day.", panel=PANEL
+    )
 
     def __post_init__(self) -> None:
-        require_number("shocks", self.shocks, least=0)
-        require_number("shocks_persist", self.persist, least=0, below=1)
+        check(self)
+        if not self.shocks and (self.persist or self.weekly):
+            said = "weekly" if self.weekly else f"shocks_persist {self.persist:g}"
+            raise InputError(f"{said} is about shocks, and there are none; add --shocks 0.1, or leave it out")
+
+    def over(self, f: Array) -> Weather | None:
+        """Return these shocks in units of the reward; None if there are none."""
+        size = self.shocks * float(np.ptp(f))
+        return replace(self, shocks=size) if size else None
 
     def rounds(self, seed: int, first: int, count: int, run: int = 0) -> Array:
         """Return the shocks of some rounds, the same whoever asks for them; a run of its own has other weather."""
-        drawn = -(-(first + count) // AT_ONCE) * AT_ONCE
-        innovations = stream(seed, "weather", run).standard_normal(drawn)
-        innovations[1:] *= math.sqrt(1 - self.persist**2)
-        found = np.asarray(lfilter([1.0], [1.0, -self.persist], innovations))[first : first + count]
-        if self.weekly:
-            days = stream(seed, "weather", run + 2).standard_normal(WEEK)
-            days = (days - days.mean()) / days.std()
-            found = math.sqrt(0.5) * (found + days[np.arange(first, first + count) % WEEK])
-        return self.shocks * found
+        return _drawn(self, seed, -(-(first + count) // AT_ONCE) * AT_ONCE, run)[first : first + count]
 
     def of(self, plan: Plan, first: int, seed: int) -> Array:
         """Return what happens to the averages of each block of a wave that begins with this round, (blocks, arms)."""
@@ -60,3 +68,18 @@ class Weather:
                 for block, arms in zip(happened, played, strict=True)
             ]
         )
+
+
+@lru_cache(maxsize=8)
+def _drawn(weather: Weather, seed: int, count: int, run: int) -> Array:
+    """Draw the shocks of so many rounds, once for all policies that ask round by round."""
+    innovations = stream(seed, "weather", run).standard_normal(count)
+    innovations[1:] *= math.sqrt(1 - weather.persist**2)
+    found = np.asarray(lfilter([1.0], [1.0, -weather.persist], innovations))
+    if weather.weekly:
+        days = stream(seed, "weather", DAYS).standard_normal(WEEK)  # Mondays are alike in the pilot and in the study
+        days = (days - days.mean()) / days.std()
+        found = math.sqrt(0.5) * (found + days[np.arange(count) % WEEK])
+    found = weather.shocks * found
+    found.setflags(write=False)
+    return found

@@ -280,13 +280,15 @@ class Study(BaseStudy):
         margin: float = 1.5,
         protection: Protection | None = None,
         reward_range: str | None = None,
+        history: object = None,
         **named: Any,
     ) -> Study:
         """Begin a study with the constants that a pilot says, and learn from its answers.
 
         The pilot is a DataFrame or records, as `Pilot.from_table` takes them, the path of such a CSV file, or a
-        `Pilot`. The other arguments are those of `calibrate` and of `from_calibration`. With a protection each call
-        draws new noise; that of a CSV file is drawn once and kept beside it.
+        `Pilot`. The other arguments are those of `calibrate` and of `from_calibration`; a history may be the path of
+        a CSV file, too. With a protection each call draws new noise; that of a CSV file is drawn once and kept beside
+        it.
 
         >>> import numpy as np, pandas as pd
         >>> rng, prices = np.random.default_rng(0), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
@@ -304,7 +306,7 @@ class Study(BaseStudy):
 
         if path is not None:
             JournalFile(Path(path)).require_new()  # refused before anything is released of the pilot
-        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range)
+        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range, history)
         return cls.from_calibration(found, horizon, points, path, **named)
 
     @classmethod

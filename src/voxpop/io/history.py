@@ -1,0 +1,81 @@
+"""The history of a metric under one decision, in a CSV file: a row for each round, in order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from voxpop.calibration.pilot import round_among
+from voxpop.calibration.shocks import SPARSE, ShockEstimate, estimate_shocks
+from voxpop.errors import InputError, require_choice, said_of
+from voxpop.io.cells import Kind, kind_of, whole_number
+from voxpop.io.columns import Numbers, read_columns
+from voxpop.io.csv_text import Column, read_table
+from voxpop.model.problem import Indices
+
+WEEK = 7  # days
+
+
+def read_history(path: Path, column: str | None = None) -> ShockEstimate:
+    """Estimate shocks from a column of a file; a column date, day, week, round or time says which rounds are missing.
+
+    Empty cells are gaps. A weekly cycle is looked for if the rounds are days.
+    """
+    table = read_table(path, single=True)
+    when = round_among(table.names, (column or "",))
+    measured = [name for name in table.names if name != when]
+    if column is not None:
+        require_choice("history column", column, measured)
+    elif len(measured) > 1:
+        raise InputError(f"{path} has the columns {', '.join(measured)}; say which is meant with --history-column")
+    cells = table[column or measured[0]]
+    kept = [row for row, cell in enumerate(cells.cells) if kind_of(cell) not in (Kind.EMPTY, Kind.MISSING)]
+    lines, filled = tuple(cells.lines[row] for row in kept), tuple(cells.cells[row] for row in kept)
+    some = replace(table, columns=(replace(cells, lines=lines, cells=filled),))
+    found = read_columns(some, [cells.name])[cells.name]
+    assert isinstance(found, Numbers)
+    places, first = (np.arange(len(cells.cells)), None) if when is None else _places(table[when])
+    series = np.full(places[-1] + 1, np.nan)
+    series[places[kept]] = found.values
+    with said_of(path):
+        return estimate_shocks(series, None if first is None else WEEK, first or 0)
+
+
+def _places(column: Column) -> tuple[Indices, int | None]:
+    """Return the rounds of the rows, from 0, and on which day of the week they begin; None if they are not days."""
+    days = day_of(column.filled[0]) is not None
+    numbers = [day_of(cell) if days else whole_number(cell) for cell in column.cells]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
+        raise column.refusal(numbers.index(None), "is not a date such as 2024-05-31, nor a round's number; correct it")
+    for row, (before, after) in enumerate(pairwise(known), start=1):
+        if after == before:
+            raise column.refusal(row, f"stands twice, as {column.said(row - 1)}; merge the rows into one average")
+        if after < before:
+            raise column.refusal(row, f"comes after {column.said(row - 1)}; sort the rows, the earliest first")
+    steps = np.diff(known)
+    step = int(steps.min()) if len(steps) else 1
+    places = (np.array(known) - known[0]) // step
+    if (steps % step).any() or places[-1] > SPARSE * len(known):  # months, or numbers that are no rounds
+        return np.arange(len(known)), None
+    return places, known[0] % WEEK if step == 1 and (days or column.name.lower() == "day") else None
+
+
+def day_of(cell: str) -> int | None:
+    """Read a date as the number of its day; None if it is none.
+
+    >>> day_of("2024-05-31") == day_of("31.05.2024") == day_of("2024-05-31 12:00"), day_of("17")
+    (True, None)
+    """
+    german, text = re.fullmatch(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4}).*", cell), cell[:10]
+    if german is not None:
+        text = f"{german[3]}-{german[2]:0>2}-{german[1]:0>2}"
+    try:
+        return date.fromisoformat(text).toordinal() if "-" in text else None
+    except ValueError:
+        return None
