@@ -27,7 +27,7 @@ def everyone(problem: Problem, f: Array, seed: int, most: int = 3000) -> Callabl
     def answer(plan: Plan) -> Feedback:
         asked, count = changed(plan, pulls=plan.lived), min(plan.people, most)
         each = [people.observe(asked, (count + block) // plan.blocks, rng) for block in range(plan.blocks)]
-        return in_blocks([Tally.of(some, problem.grid_step).feedback() for some in each])
+        return in_blocks([Tally.of(some, problem.grid_step).feedback() for some in each if len(some)])
 
     return answer
 

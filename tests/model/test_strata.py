@@ -18,9 +18,7 @@ from voxpop.model.waves import Feedback, Plan, Tally
 STEP = 2.0**-40
 HALVES = Strata({"young": 0.5, "old": 0.5})
 THREE = Strata({"a": 0.5, "b": 0.3, "c": 0.2})
-PROBLEM = Problem(
-    np.linspace(0, 1, 4), SquaredExponential(0.3), noise_std=0.2, bias_std=0.5, norm_bound=2.0, horizon=100
-)
+PROBLEM = Problem(np.linspace(0, 1, 4), SquaredExponential(0.3), 0.2, 0.5, norm_bound=2.0, horizon=100, shock_std=0.0)
 PLAN = Plan(1, np.array([0, 2, 3]), np.array([1, 2, 4]), 100)
 
 

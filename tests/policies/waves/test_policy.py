@@ -436,7 +436,7 @@ def test_a_pilot_that_contradicts_the_first_wave_is_set_aside_with_a_warning(see
 
 def test_a_pilot_once_set_aside_stays_so_and_the_study_ends() -> None:
     f = truth(random_problem(0), 0)
-    problem = piloted(-f, people=8, seed=0)
+    problem = piloted(-2 * f, people=40, seed=0)
     study = played(Waves(answer_cost=1e-4), problem, everyone(problem, f, 0))
     flags = ["pilot contradicts" in info.warning for info in study.infos]
     assert flags == sorted(flags)

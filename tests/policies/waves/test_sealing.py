@@ -319,8 +319,8 @@ def test_a_tally_of_one_person_has_no_scatter_to_count_with() -> None:
 
 def test_each_decision_of_the_list_has_its_part_of_the_level() -> None:
     chosen = []
-    for seed in range(6):
-        problem = random_problem(seed, horizon=500)
+    for seed in range(12):
+        problem = random_problem(seed, horizon=500, bias_std=1.0)
         state = played(Waves(), problem, everyone(problem, truth(problem, seed), seed)).state
         assert isinstance(state, WavesState)
         assert state.evidence is not None

@@ -111,3 +111,16 @@ def people_check(problem: Problem, plan: Plan, feedback: Feedback) -> str:
         f"people differ {math.sqrt(excess):.2g} times as much as was expected, and count as they were seen; "
         "calibrate again with more people"
     )
+
+
+def rounds_check(shown: Problem) -> str:
+    """Say that rounds move everybody's rewards, if the residuals of arms and blocks show it beyond doubt."""
+    shocks = shown.shocks
+    if shocks.people <= 0 or shocks.variance <= shown.shock_std**2:
+        return ""
+    if chdtrc(shocks.freedom, shocks.freedom * (1 + shocks.variance / shocks.people)) > DOUBT:
+        return ""
+    return (
+        f"what happens to everybody in a round moves rewards by {math.sqrt(shocks.variance):.2g}, more than was "
+        "assumed: decisions are compared over more rounds; give a history of the reward to plan for it from the start"
+    )

@@ -23,7 +23,7 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, Configured
-from voxpop.policies.waves.fitting import model_check, people_check
+from voxpop.policies.waves.fitting import model_check, people_check, rounds_check
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
 from voxpop.policies.waves.sealing import (
@@ -374,6 +374,7 @@ class Waves(Configured):
         reached = self.tolerance is not None and after.certificate <= self.tolerance
         after = changed(after, settled=reached or len(after.active) == 1)
         unsealed = [] if plan.sealed else [f"wave {plan.wave} {BEFORE_SEALS}"]
+        checks = [people_check(problem, plan, feedback), rounds_check(shown)]
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
@@ -381,7 +382,7 @@ class Waves(Configured):
             information_gain=information_gain(problem, plan.arms, plan.pulls),
             norm_bound=after.norm_bound,
             refuted=after.norm_bound > state.norm_bound,
-            warning="; ".join(filter(None, [people_check(problem, plan, feedback), fit.warning, *unsealed])),
+            warning="; ".join(filter(None, [*checks, fit.warning, *unsealed])),
         )
         return after, info
 
