@@ -41,7 +41,7 @@ def waves_of(course: Course) -> tuple[Plan, Any]:
     return wave.plan, wave.release
 
 
-def begun(policy: Waves, seed: int, **changes: float) -> Course:
+def begun(policy: Waves, seed: int, **changes: Any) -> Course:
     return Course.begin(Definition(random_problem(seed, horizon=3000, **changes), policy, NoPrivacy()))
 
 

@@ -195,6 +195,9 @@ def show_question(question: Question, study: Path | None) -> None:
             f"voxpop tell {study} ANSWERS.csv"
         )
     console.print(ask, highlight=False, markup=False)
+    if study is not None and question.order:
+        files = "--order FILE.csv writes what to play in each round, and --template FILE.csv a table for the answers"
+        console.print(f"voxpop ask {study} {files}", highlight=False, markup=False)
     passing = f"; the study counts {question.rest:,} rounds for that" if question.rest else ""
     console.print(
         f"until the answers are in, use {describe(question.meanwhile)}{passing}", highlight=False, markup=False
