@@ -23,7 +23,7 @@ from voxpop.privacy import make_privacy
 from voxpop.report.summary import summarise
 from voxpop.report.tables import wave_table
 from voxpop.study import answers
-from voxpop.study.study import Study
+from voxpop.study.study import BaseStudy, Study
 
 pd = pytest.importorskip("pandas")
 SHARES = {"young": 0.7, "old": 0.3}
@@ -278,6 +278,14 @@ def test_a_parameter_may_be_called_block() -> None:
     study.tell(1, table)
     expected = [1 - (decision["block"] - 5) ** 2 / 10 for decision in question.decisions]
     np.testing.assert_allclose(study.log[0].feedback.mean, expected, rtol=1e-9)
+
+
+def test_where_only_tallies_are_seen_everybody_is_asked_about_all_rounds() -> None:
+    devices = BaseStudy._begun_as(Study(problem()).definition, None)
+    wave = devices._next_wave()
+    assert wave is not None
+    assert (wave.plan.blocks, wave.plan.orders is None) == (1, False)
+    assert devices._next_wave() is wave
 
 
 def test_very_many_rounds_are_played_one_arm_after_the_other() -> None:

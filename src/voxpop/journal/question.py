@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from voxpop.io.frames import data_frame
@@ -93,7 +93,7 @@ class Question:
             for place, decision in enumerate(played)
         ]
 
-    def _block(self, block: int) -> dict[str, int]:
+    def _block(self, block: int) -> dict[str, Any]:
         return {} if self.blocks == 1 else {"block": block}
 
     @property
@@ -103,12 +103,8 @@ class Question:
         >>> Question(1, ({"price": 4.5},), (2,), people=5, blocks=2).assigned
         {'': [1, 1, 2, 2, 2]}
         """
-        drawn = self.strata or {"": self.people}
-        ends = accumulate(drawn.values())
-        return {
-            stratum: sorted(self.blocks - person % self.blocks for person in range(end - drawn[stratum], end))
-            for stratum, end in zip(drawn, ends, strict=True)
-        }
+        drawn, blocks = self.strata or {"": self.people}, (self.blocks - person % self.blocks for person in count())
+        return {stratum: sorted(islice(blocks, people)) for stratum, people in drawn.items()}
 
     def table(self, wide: bool = False) -> pd.DataFrame:
         """Return a table for the answers, which `Study.tell` takes once its empty cells are filled in.
@@ -127,13 +123,10 @@ class Question:
     def rows(self, wide: bool = False) -> Iterator[dict[Any, Any]]:
         """Yield the rows of the table for the answers."""
         digits, empty = len(str(self.people)), float("nan")
-        drawn = [(stratum, self._block(block)) for stratum, blocks in self.assigned.items() for block in blocks]
+        drawn = [(stratum, block) for stratum, blocks in self.assigned.items() for block in blocks]
         for place, (stratum, block) in enumerate(drawn, start=1):
-            person = {
-                "person": f"w{self.wave}-{place:0{digits}}",
-                **({"stratum": stratum} if self.strata else {}),
-                **block,
-            }
+            whose = ({"stratum": stratum} if self.strata else {}) | self._block(block)
+            person = {"person": f"w{self.wave}-{place:0{digits}}", **whose}
             if wide:
                 yield {**person, **dict.fromkeys(self.labels, empty)}
             else:

@@ -112,8 +112,7 @@ def read(
         for name, part in told.items():
             stratum = strata.find(name)
             with said_of(f"stratum {stratum!r}"):
-                own = assigned.get(stratum, [])
-                parts[stratum] = read(problem, plan, part, private, measure=measure, order=own)
+                parts[stratum] = read(problem, plan, part, private, None, measure, assigned.get(stratum, []))
         if len(parts) < len(told):
             raise InputError(f"the strata {', '.join(map(repr, told))} are not all different as text; join them first")
         return _joined(strata, parts)
