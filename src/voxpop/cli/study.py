@@ -140,7 +140,10 @@ def ask(
 
 def tell(
     study: StudyPath,
-    answers: Annotated[Path, typer.Argument(help="CSV with the columns person, reward and one per parameter.")],
+    answers: Annotated[
+        Path,
+        typer.Argument(help="CSV with the columns person, reward, one per parameter, and block if there are blocks."),
+    ],
     wave: Annotated[int | None, typer.Option(help="The wave the answers belong to; the open one if not given.")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Close the wave although fewer people answered than were asked.")

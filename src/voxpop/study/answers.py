@@ -251,7 +251,7 @@ def _by_person(
         if not isinstance(record, Mapping) or set(record) | perhaps != keys:
             more = f", and perhaps {', '.join(perhaps)}" if perhaps else ""
             raise InputError(f"record {number} must have the keys {named}{more}; got {record!r}")
-        person, (arm, said_of_arm) = str(record["person"]), answer(record, f"record {number}")
+        person, (arm, reply) = str(record["person"]), answer(record, f"record {number}")
         for key, known in groups.items():
             if key not in record:
                 continue
@@ -262,7 +262,7 @@ def _by_person(
         if arm in people.setdefault(person, {}):
             about = f"person {record['person']!r} answered twice about {record['decision']!r}"
             raise InputError(f"{about}; give one average")
-        people[person][arm] = said_of_arm
+        people[person][arm] = reply
     return people, {key: list(each.values()) for key, each in belongs.items()}
 
 
