@@ -1,6 +1,7 @@
 """Small random problems, and slow but obvious formulas to compare with."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 from voxpop.errors import Array
 from voxpop.gp import factor
 from voxpop.gp import selection as lazy
+from voxpop.journal.question import Question
 from voxpop.model.kernels import Kernel, SquaredExponential
 from voxpop.model.problem import Evidence, Indices, Problem
 from voxpop.model.state import State
@@ -89,3 +91,8 @@ def drive(
         after, info = policy.advance(problem, state, plan, feedback)
         yield state, plan, feedback, after, info
         state = after
+
+
+def unordered(question: Question | None) -> Question | None:
+    """Return a question without its order of play, which is random."""
+    return None if question is None else replace(question, order=())

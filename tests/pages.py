@@ -86,8 +86,8 @@ def answer_the_open_wave(path: Path) -> None:
     prices = [decision["price"] for decision in question.decisions]
     tastes = np.random.default_rng(question.wave).normal(2.0, 0.3, question.people)
     told = [(person, price, 1 - (price - taste) ** 2) for person, taste in enumerate(tastes) for price in prices]
-    rows = [f"{person},{price},{reward:.4f}" for person, price, reward in told]
-    path.write_text("\n".join(["person,price,reward", *rows]) + "\n", encoding="utf-8")
+    rows = [f"{person},{1 + person % question.blocks},{price},{reward:.4f}" for person, price, reward in told]
+    path.write_text("\n".join(["person,block,price,reward", *rows]) + "\n", encoding="utf-8")
 
 
 def metric_csv(path: Path) -> None:

@@ -100,6 +100,7 @@ PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.privacy", "Simulated"),
     ("voxpop.privacy.sources", "Simulated"),
     ("voxpop.service.demo.crowd", "default_rng"),  # the people of voxpop demo and voxpop fleet
+    ("voxpop.study.study", "default_rng"),  # the order of play, seeded by the operating system
 }
 GENERATORS = {"random", "uuid", "Simulated", "__import__", "import_module"}  # or ways around an import statement
 TYPES = {"Generator"}  # of numpy.random: an argument's type

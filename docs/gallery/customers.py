@@ -27,4 +27,7 @@ if sys.argv[1:] == ["pilot"]:
 else:
     question = Study.from_file("prices.toml").ask()
     asked = [decision["price"] for decision in question.decisions]
-    visit(asked, question.rounds, question.people, seed=question.wave).to_csv("answers.csv", index=False)
+    rounds = [each // question.blocks for each in question.rounds]  # of one block
+    table = question.table()
+    table["reward"] = visit(asked, rounds, question.people, seed=question.wave)["reward"]
+    table.to_csv("answers.csv", index=False)

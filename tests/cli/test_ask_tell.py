@@ -1,7 +1,9 @@
 """`voxpop ask`, `voxpop tell` and `voxpop undo` with files that are locked, restored, incomplete or strange."""
 
+import csv
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers_cli import STUDY, Outcome, main_of, study_file
+from tests.helpers_cli import STUDY, Outcome, main_of, pilot_csv, study_file
 from voxpop.io.files import locked
 from voxpop.study.study import Study
 
@@ -187,3 +189,63 @@ def test_other_changes_after_the_study_began_are_refused(main: Main, tmp_path: P
     assert done.code == 2
     assert "only its horizon and reward_range may be; undo the other changes" in done.err
     assert Path("tea.json").read_bytes() == before
+
+
+def piloted(main: Main) -> dict[str, Any]:
+    """Begin a study with a pilot, whose first wave is in blocks."""
+    pilot_csv(Path("pilot.csv"))
+    assert main("calibrate", "pilot.csv", "--out", "blocks.toml", "--horizon", 20_000, "--points", 21).code == 0
+    question = asked(main, "blocks.toml")
+    assert question["blocks"] == 2
+    return question
+
+
+def read(path: str) -> list[dict[str, str]]:
+    with Path(path).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_order_of_play_and_the_table_for_the_answers_are_written_to_files(main: Main) -> None:
+    question = piloted(main)
+    done = main("ask", "blocks.toml", "--order", "order.csv", "--template", "answers.csv")
+    printed = " ".join(done.out.split())
+    people = [(question["people"] + block) // 2 for block in (0, 1)]
+    assert f"ask {sum(people)} people, {people[0]} about block 1 and {people[1]} about block 2" in printed
+    assert "with the columns person, block, price, reward" in printed
+    order = read("order.csv")
+    assert [float(row["price"]) for row in order] == [
+        question["decisions"][place]["price"] for place in question["order"]
+    ]
+    assert [int(row["round"]) for row in order] == list(range(1, sum(question["rounds"]) + 1))
+    assert [row["block"] for row in order] == ["1"] * (len(order) // 2) + ["2"] * (len(order) // 2)
+    rows = read("answers.csv")
+    assert Counter(row["block"] for row in rows) == {
+        str(block): count * len(question["decisions"]) for block, count in enumerate(people, start=1)
+    }
+    assert {row["reward"] for row in rows} == {""}
+    refused = main("ask", "blocks.toml", "--template", "answers.csv")
+    assert (refused.code, "answers.csv exists; choose another name" in refused.err) == (2, True)
+    filled = Path("answers.csv").read_text().replace(",\n", ",0.5\n").splitlines()
+    Path("answers.csv").write_text("\n".join([filled[0], *filled[:0:-1]]))  # in another order
+    done = main("tell", "blocks.toml", "answers.csv")
+    assert (done.code, done.err) == (0, "")
+    feedback = Study.load("blocks.json").log[0].feedback
+    assert (feedback.by_block is not None, feedback.count) == (True, question["people"])
+    assert "in 2 blocks" in main("status", "blocks.toml").out
+
+
+def test_a_study_is_not_overwritten_with_its_order_of_play(main: Main) -> None:
+    done = main("ask", "tea.toml", "--order", "tea.json")
+    assert (done.code, "tea.json is where the study is kept" in done.err) == (2, True)
+    assert not Path("tea.json").exists()
+
+
+def test_answers_about_a_wave_in_blocks_say_which_block_they_are_about(main: Main) -> None:
+    question = piloted(main)
+    done = main("tell", "blocks.toml", answers(question))
+    assert (done.code, "has no column 'block'" in done.err) == (2, True)
+    text = Path("answers.csv").read_text().splitlines()
+    for block, said in (("3", "unknown block '3'; known: 1, 2"), ("2", "nobody answered about block 1 of wave 1")):
+        Path("answers.csv").write_text("\n".join(["block," + text[0], *(f"{block},{row}" for row in text[1:])]))
+        done = main("tell", "blocks.toml", "answers.csv")
+        assert (done.code, said in done.err) == (2, True)

@@ -217,11 +217,12 @@ def answers_csv(path: Path, question: dict[str, Any]) -> Path:
     rng = np.random.default_rng(question["wave"])
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["person", "price", "reward"])
+        rows.writerow(["person", "block", "price", "reward"])
         for person in range(question["people"]):
             for decision in question["decisions"]:
                 reward = 1 - (decision["price"] - 2) ** 2 + rng.normal(0, 0.1)
-                rows.writerow([f"p{question['wave']}-{person}", decision["price"], reward])
+                block = 1 + person % question["blocks"]
+                rows.writerow([f"p{question['wave']}-{person}", block, decision["price"], reward])
     return path
 
 

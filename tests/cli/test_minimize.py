@@ -29,14 +29,14 @@ def test_a_study_of_costs_from_pilot_to_decision(main: Main) -> None:
     assert 'direction = "minimize"' in Path("study.toml").read_text()
     asked = main("ask", "study.toml")
     assert "for their average cost of each" in asked.out
-    assert "the columns person, price, cost" in asked.out
+    assert "the columns person, block, price, cost" in " ".join(asked.out.split())
     question = json.loads(main("ask", "study.toml", "--json").out)
     with Path("answers.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["person", "price", "cost"])
+        writer.writerow(["person", "block", "price", "cost"])
         for person in range(question["people"]):
             for decision in question["decisions"]:
-                writer.writerow([person, decision["price"], 8 + (decision["price"] - 4.2) ** 2 / 8])
+                writer.writerow([person, 1 + person % 2, decision["price"], 8 + (decision["price"] - 4.2) ** 2 / 8])
     told = main("tell", "study.toml", "answers.csv")
     assert told.code == 0, told.err
     assert "expect: 8 (cost; likely 7." in told.out

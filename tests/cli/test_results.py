@@ -51,13 +51,12 @@ def tell(main: Main, study: str, people: int | None = None, prefix: str = "p", *
     rng = np.random.default_rng(question["wave"])
     with Path("answers.csv").open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["person", "price", "reward"])
+        rows.writerow(["person", "block", "price", "reward"])
         for person in range(people or question["people"]):
             taste = rng.normal(2.0, 0.1)
+            name, block = f"{prefix}{question['wave']}-{person}", 1 + person % question["blocks"]
             for decision in question["decisions"]:
-                rows.writerow(
-                    [f"{prefix}{question['wave']}-{person}", decision["price"], 1 - (decision["price"] - taste) ** 2]
-                )
+                rows.writerow([name, block, decision["price"], 1 - (decision["price"] - taste) ** 2])
     done = main("tell", study, "answers.csv", *options)
     assert done.code == 0, done.err
     return done

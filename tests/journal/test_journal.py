@@ -48,7 +48,7 @@ def released(course: Course) -> Released:
     answers = 1.0 - (plan.arms / 8 - 0.5) ** 2 + rng.normal(0.0, 0.3, (plan.people, len(plan.arms)))
     tally = course.wave.release.tally(course.wave.release.randomize(answers, Secure()))
     names = tuple(f"{course.events}-{person}" for person in range(plan.people))
-    return Released(*release_wave(course.wave, tally, course.ledger, Secure(), names))
+    return Released(*release_wave(course.wave, [tally], course.ledger, Secure(), names))
 
 
 def opened(course: Course) -> Opened:

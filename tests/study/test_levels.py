@@ -41,8 +41,8 @@ def waves_of(course: Course) -> tuple[Plan, Any]:
     return wave.plan, wave.release
 
 
-def begun(policy: Waves, seed: int) -> Course:
-    return Course.begin(Definition(random_problem(seed, horizon=3000), policy, NoPrivacy()))
+def begun(policy: Waves, seed: int, **changes: Any) -> Course:
+    return Course.begin(Definition(random_problem(seed, horizon=3000, **changes), policy, NoPrivacy()))
 
 
 def over(policy: Waves, seed: int) -> Course:
@@ -167,13 +167,13 @@ def test_whoever_ends_a_study_by_its_horizon_gets_no_more_than_a_small_rest_can_
 
 
 def test_every_number_of_people_below_the_planned_one_has_its_own_small_level() -> None:
-    course = begun(Waves(), 3)
+    course = begun(Waves(), 4, shock_std=0.0)
     plan, release = waves_of(course)
-    feedback = everyone(course.problem, truth(course.problem, 3), 3, most=plan.people - 1)(plan)
+    feedback = everyone(course.problem, truth(course.problem, 4), 4, most=plan.people - 1)(plan)
     early = course.after(Opened(plan, release)).after(Released(feedback, Entry("none", feedback.count)))
     share = left(early.state) / (1 - LOOK) / Waves().delta
     assert (plan.people - 1) * share == pytest.approx(ASIDE / 2)
-    assert told(begun(Waves(), 3), 3).state.concluded().certificate < early.state.concluded().certificate < math.inf
+    assert told(course, 4).state.concluded().certificate < early.state.concluded().certificate < math.inf
 
 
 def test_what_is_set_aside_covers_everything_that_can_be_done_otherwise() -> None:

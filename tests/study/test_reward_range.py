@@ -137,7 +137,7 @@ def test_an_answer_outside_of_the_limits_is_refused_with_its_person() -> None:
     study = conducted(waves=0)
     question = study.ask()
     assert question is not None
-    fine = np.full((20, len(question.decisions)), 0.5)
+    fine = np.full((question.people, len(question.decisions)), 0.5)
     wrong = fine.copy()
     wrong[3, 1] = 1.2
     price = question.decisions[1]
@@ -148,14 +148,14 @@ def test_an_answer_outside_of_the_limits_is_refused_with_its_person() -> None:
     table.loc[(table["person"] == table["person"].iloc[-1]) & (table["price"] == price["price"]), "reward"] = -0.1
     refused(study, table, rf"the answer of '{table['person'].iloc[-1]}' about {price} is -0.1, {beyond}")
     refused(study, {"mean": wrong[3], "count": 400}, rf"the average about {price} is 1.2, {beyond}")
-    study.tell(question.wave, fine, partial=True)
+    study.tell(question.wave, fine)
 
 
 def test_costs_are_refused_as_costs() -> None:
     study = conducted("minimize", waves=0)
     question = study.ask()
     assert question is not None
-    wrong = np.full((20, len(question.decisions)), 0.5)
+    wrong = np.full((question.people, len(question.decisions)), 0.5)
     wrong[0, 0] = -0.25
     refused(study, wrong, "is -0.25, outside of the reward_range 0:1")
 
@@ -195,7 +195,7 @@ def test_limits_that_turn_out_wrong_are_widened_and_kept(direction: str, tmp_pat
         assert len(each.closed) == 2
     question = study.ask()
     assert question is not None
-    study.tell(question.wave, np.full((20, len(question.decisions)), -0.5), partial=True)
+    study.tell(question.wave, np.full((question.people, len(question.decisions)), -0.5))
     with pytest.raises(InputError, match=r"can be widened, and 0:1 is narrower; leave it as it was"):
         study.change_reward_range("0:1")
 

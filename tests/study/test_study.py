@@ -1,6 +1,7 @@
 """Ask/tell: the same waves for every driver, and nothing is lost when the program dies."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.helpers import unordered
 from tests.helpers_cli import ENVIRONMENT, ROOT, refusal
 from voxpop.errors import Array, InputError
 from voxpop.journal.question import Question
@@ -74,12 +76,13 @@ def assert_same(a: Study, b: Study) -> None:
     for name in ("active", "lower", "upper", "centre", "lead", "lead_width"):
         np.testing.assert_array_equal(getattr(a.state, name), getattr(b.state, name))
     assert a.best == b.best
-    assert a.ask() == b.ask()
+    assert unordered(a.ask()) == unordered(b.ask())
 
 
 def test_asking_again_gives_the_same_question() -> None:
     study = advanced(3)
-    assert study.ask() == study.ask() == advanced(3).ask()
+    assert study.ask() == study.ask()
+    assert unordered(study.ask()) == unordered(advanced(3).ask())
     assert len(study.log) == 3
 
 
@@ -117,7 +120,7 @@ def test_the_order_of_the_answers_does_not_matter(shuffle: Any) -> None:
     shuffle.shuffle(said)
     second.tell(4, said)
     np.testing.assert_array_equal(first.state.lower, second.state.lower)
-    assert first.ask() == second.ask()
+    assert unordered(first.ask()) == unordered(second.ask())
 
 
 def test_a_decision_may_be_named_by_its_index() -> None:
@@ -186,7 +189,10 @@ def test_a_loaded_study_is_the_saved_one(tmp_path: Path, waves: int, asked: bool
         study.ask()
     study.save(tmp_path / "study.json")
     assert_same(Study.load(tmp_path / "study.json"), study)
-    assert conducted(Study.load(tmp_path / "study.json")) == conducted(study)
+    again = Study.load(tmp_path / "study.json")
+    if asked:
+        assert again.ask() == study.ask()  # with the order of play
+    assert list(map(unordered, conducted(again))) == list(map(unordered, conducted(study)))
 
 
 def test_a_study_with_a_path_is_saved_after_every_change(tmp_path: Path) -> None:
@@ -237,7 +243,7 @@ VICTIM = """
 
 def test_a_killed_program_resumes_with_the_same_plans(tmp_path: Path) -> None:
     whole = Study(small_problem(), "dpbe", alpha=0.6)
-    expected = [repr(question) for question in conducted(whole)]
+    expected = [repr(unordered(question)) for question in conducted(whole)]
     seen: list[str] = []
     for kill_after in (1, 3, len(expected)):  # waves that each life of the program completes, then SIGKILL
         command = [sys.executable, "-c", textwrap.dedent(VICTIM), str(tmp_path / "study.json")]
@@ -260,7 +266,8 @@ def test_a_killed_program_resumes_with_the_same_plans(tmp_path: Path) -> None:
                 continue
             assert line.strip() == f"done {whole.best.index}"
     # The question that was open at each kill is asked again, word for word, and only that one.
-    assert [q for i, q in enumerate(seen) if i == 0 or q != seen[i - 1]] == expected
+    once = [q for i, q in enumerate(seen) if i == 0 or q != seen[i - 1]]
+    assert [re.sub(r"order=\(.*?\)", "order=()", question) for question in once] == expected
     assert len(seen) == len(expected) + 2
 
 

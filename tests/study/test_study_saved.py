@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers import unordered
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
 from voxpop.io.files import write_atomically
@@ -73,7 +74,7 @@ def test_a_file_cut_anywhere_is_refused_or_gives_an_earlier_study_and_is_left_al
 
 
 def test_a_file_with_a_flipped_bit_never_gives_another_study(saved: Path) -> None:
-    whole, good = saved.read_bytes(), small_study()
+    whole, good = saved.read_bytes(), Study.load(saved)
     for position in range(len(whole) - 1):  # without its last end, the last line is one that was cut short
         for bit in (0x01, 0x80):
             damaged = bytearray(whole)
@@ -191,8 +192,8 @@ def test_what_was_told_while_the_disk_was_full_can_be_told_again(saved: Path, mo
             study.tell(2, fitting(study))
     # In memory, nothing was changed, as the error says; the caller repeats the call.
     study.tell(2, fitting(study))
-    assert study.ask() == expected.ask()
-    assert Study.load(saved).ask() == expected.ask()
+    assert unordered(study.ask()) == unordered(expected.ask())
+    assert Study.load(saved).ask() == study.ask()
 
 
 def test_a_path_below_a_file_is_refused(saved: Path) -> None:
@@ -201,7 +202,7 @@ def test_a_path_below_a_file_is_refused(saved: Path) -> None:
         small_study().save(below)
     with pytest.raises(InputError, match=r"cannot write|cannot read"):
         small_study(below)
-    assert Study.load(saved).ask() == small_study().ask()
+    assert unordered(Study.load(saved).ask()) == unordered(small_study().ask())
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:

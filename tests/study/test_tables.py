@@ -96,7 +96,8 @@ def test_the_error_of_a_private_answer_includes_its_noise() -> None:
     assert noise is not None
     for row, added in zip(answer_rows(course), noise.diagonal(), strict=True):
         people = (0.2**2 + 0.1**2 / row["rounds"]) / row["people"]
-        assert row["error"] == pytest.approx(np.sqrt(people + added))
+        shocks = course.problem.shock_std**2 * (1 + 1 / row["rounds"])
+        assert row["error"] == pytest.approx(np.sqrt(people + shocks + added))
 
 
 def test_a_study_that_has_asked_nothing_has_tables_as_well() -> None:

@@ -42,7 +42,7 @@ def wave_of(model: str, people: int = 40) -> tuple[Wave, Any]:
 def test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn(model: str) -> None:
     wave, tally = wave_of(model)
     with pytest.raises(InputError, match="beyond the budget of 4"):
-        release_wave(wave, tally, Ledger(Budget(4.0, DELTA)), Untouched())
+        release_wave(wave, [tally], Ledger(Budget(4.0, DELTA)), Untouched())
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -50,28 +50,28 @@ def test_people_who_took_part_before_are_refused_before_noise_is_drawn(model: st
     wave, tally = wave_of(model)
     names = tuple(f"p{number}" for number in range(40))
     ledger = Ledger(Budget(5.0, DELTA))
-    _, entry = release_wave(wave, tally, ledger, Silent(), names)
+    _, entry = release_wave(wave, [tally], ledger, Silent(), names)
     assert (entry.names, entry.wave) == (names, CASE.plan.wave)
     ledger.record(entry)
     with pytest.raises(InputError, match="'p0' has taken part 1 times"):
-        release_wave(wave, tally, ledger, Untouched(), names)
+        release_wave(wave, [tally], ledger, Untouched(), names)
 
 
 @pytest.mark.parametrize("model", ["central", "local"])
 def test_the_people_who_answered_are_charged(model: str) -> None:
     wave, tally = wave_of(model, people=7)
-    feedback, entry = release_wave(wave, tally, Ledger(Budget(5.0, DELTA)), Silent())
+    feedback, entry = release_wave(wave, [tally], Ledger(Budget(5.0, DELTA)), Silent())
     assert (feedback.count, entry.people, CASE.plan.people) == (7, 7, 40)
 
 
 def test_a_batch_that_is_not_whole_is_not_released() -> None:
     wave, tally = wave_of("shuffle", people=39)
     with pytest.raises(InputError, match="only 39 of the 40 people"):
-        release_wave(wave, tally, Ledger(Budget(5.0, DELTA)), Untouched())
+        release_wave(wave, [tally], Ledger(Budget(5.0, DELTA)), Untouched())
 
 
 def test_the_caller_records_the_entry() -> None:
     wave, tally = wave_of("central")
     ledger = Ledger(Budget(5.0, DELTA), [Entry("central", 3, 1.0, DELTA)])
-    release_wave(wave, tally, ledger, Silent())
+    release_wave(wave, [tally], ledger, Silent())
     assert len(ledger.entries) == 1

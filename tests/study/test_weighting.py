@@ -25,7 +25,8 @@ POPULATION = (YOUNG + OLD) / 2
 
 
 def problem() -> Problem:
-    return Problem(np.linspace(0, 1, 6), SquaredExponential(0.35), 0.1, 0.4, norm_bound=3.0, horizon=2000)
+    known = {"norm_bound": 3.0, "horizon": 2000, "shock_std": 0.0}
+    return Problem(np.linspace(0, 1, 6), SquaredExponential(0.35), 0.1, 0.4, **known)  # type: ignore[arg-type]
 
 
 def study(**named: Any) -> Study:

@@ -32,7 +32,7 @@ class DeviceStudy(BaseStudy):
     >>> reports = np.array([[0.3, 0.6, 0.2]] * wave.plan.people)
     >>> study.close_wave(wave.release.tally(reports))
     >>> study.best.decision, study.open_wave(), study.ended
-    ([0.5], None, 'asking more people no longer pays')
+    ([0.5], None, 'nothing else can be best')
     """
 
     @classmethod

@@ -17,6 +17,7 @@ from voxpop.cli.display import console, print_table, say, show_summary, show_wav
 from voxpop.cli.operators import LOCAL, AsJson, KeyFile, Url, progress_lines, request
 from voxpop.errors import InputError, require_choice
 from voxpop.io.files import file_stem, write_atomically
+from voxpop.io.frames import as_csv
 from voxpop.io.frames import as_json as as_json_text
 from voxpop.io.schema import encode
 from voxpop.io.tables import read_answers
@@ -59,11 +60,14 @@ def look(which: str, url: str = LOCAL, key_file: Path | None = None) -> Seen:
         return _look_at_service(which, url, key_file)
     if key_file is not None:
         raise InputError(f"{which} is a file, and --key-file is for a study of the service; give the study's name")
-    memory = path.with_suffix(SAVED)
-    files = path, memory, memory.with_suffix(MARK)
-    if path == memory:
-        return Seen(Study.load(path).course, files)
-    return Seen(_open(path, looking=True).course, files, path)
+    if path.suffix == SAVED:
+        return Seen(Study.load(path).course, _files(path))
+    return Seen(_open(path, looking=True).course, _files(path), path)
+
+
+def _files(path: Path) -> tuple[Path, ...]:
+    """Return the files in which a study is kept."""
+    return path, path.with_suffix(SAVED), path.with_suffix(MARK)
 
 
 def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool = False) -> Study:
@@ -107,6 +111,8 @@ Newest = Annotated[
 def ask(
     study: StudyPath,
     newest: Newest = False,
+    order: Annotated[Path | None, typer.Option(help="Write what to play in each round to this CSV file.")] = None,
+    template: Annotated[Path | None, typer.Option(help="Write a table for the answers to this CSV file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the question as one JSON object.")] = False,
 ) -> None:
     """Say what to play now, how many people to ask, and what that is expected to bring and to cost.
@@ -115,8 +121,15 @@ def ask(
 
     The study remembers its waves in a file beside the study file, with the ending .json.
     """
+    for file in filter(None, (order, template)):
+        _check_target(file, _files(study))
     opened = _open(study, newest, begin=True)
     question = opened.ask()
+    if question is not None and order is not None:
+        write_atomically(order, as_csv(list(question.schedule[0]), question.schedule))
+    if question is not None and template is not None:
+        rows = [{**row, question.measure: None} for row in question.rows()]
+        write_atomically(template, as_csv(list(rows[0]), rows))
     if as_json:
         typer.echo(json.dumps(encode(question)))
     elif question is None:
@@ -127,7 +140,10 @@ def ask(
 
 def tell(
     study: StudyPath,
-    answers: Annotated[Path, typer.Argument(help="CSV with the columns person, reward and one per parameter.")],
+    answers: Annotated[
+        Path,
+        typer.Argument(help="CSV with the columns person, reward, one per parameter, and block if there are blocks."),
+    ],
     wave: Annotated[int | None, typer.Option(help="The wave the answers belong to; the open one if not given.")] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Close the wave although fewer people answered than were asked.")
@@ -140,7 +156,8 @@ def tell(
     """
     opened = _open(study)
     decisions, measure = opened.problem.decisions, opened.direction.measure
-    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure)
+    blocks = opened.course.pending is not None and opened.course.pending.blocks > 1
+    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure, blocks)
     opened.tell(len(opened.log) + 1 if wave is None else wave, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
@@ -168,21 +185,22 @@ def undo(study: StudyPath) -> None:
 
 def show_question(question: Question, study: Path | None) -> None:
     """Print what to play, whom to ask, what that is expected to bring, and how to hand in the answers."""
-    played = zip(question.decisions, question.rounds, strict=True)
-    rows = [(escape(describe(decision)), f"{rounds:,}") for decision, rounds in played]
+    headings, rows = question.plays
     expected = "" if question.forecast is None else f": {expectation(question.forecast)}"
     console.print(f"[bold]wave {question.wave}[/bold]{expected}", highlight=False, soft_wrap=True)
-    console.print(table_of(("play", "rounds"), rows, left=("play",)))
+    console.print(table_of(headings, [list(map(escape, row)) for row in rows], left=("play", *headings[2:])))
     drawn = ", ".join(f"{people:,} of {stratum}" for stratum, people in question.strata.items())
-    columns = ["person", *(["stratum"] if drawn else []), *question.decisions[0], question.measure]
-    ask = f"then ask {question.people:,} people, drawn at random{f' ({drawn})' if drawn else ''}, for their average "
-    ask += f"{question.measure} of each"
+    ask = f"then ask {question.whom}, drawn at random{f' ({drawn})' if drawn else ''}, for their average "
+    ask += f"{question.measure} of each" + (", over the rounds of their block" if question.blocks > 1 else "")
     if study is not None:
         ask += (
-            f"; put the answers into a CSV file with the columns {', '.join(columns)} and hand it to: "
+            f"; put the answers into a CSV file with the columns {', '.join(next(question.rows()))} and hand it to: "
             f"voxpop tell {study} ANSWERS.csv"
         )
     console.print(ask, highlight=False, markup=False)
+    if study is not None and question.order:
+        files = "--order FILE.csv writes what to play in each round, and --template FILE.csv a table for the answers"
+        console.print(f"voxpop ask {study} {files}", highlight=False, markup=False)
     passing = f"; the study counts {question.rest:,} rounds for that" if question.rest else ""
     console.print(
         f"until the answers are in, use {describe(question.meanwhile)}{passing}", highlight=False, markup=False
@@ -276,7 +294,7 @@ def export(
     if out is None:
         typer.echo(exported(seen.course, ending, chosen).decode(), nl=False)
         return
-    _check_target(out, seen, force)
+    _check_target(out, seen.files, force, "choose another name, or replace it with --force")
     write_atomically(out, exported(seen.course, ending, chosen))
     say(f"written: {out}")
 
@@ -291,14 +309,14 @@ def _ending(out: Path, table: str | None) -> str:
     return ending
 
 
-def _check_target(out: Path, seen: Seen, force: bool) -> None:
+def _check_target(out: Path, files: tuple[Path, ...], force: bool = False, remedy: str = "choose another name") -> None:
     """Refuse to overwrite the study itself, and other files unless that is wished."""
-    if out.resolve() in {file.resolve() for file in seen.files}:
+    if out.resolve() in {file.resolve() for file in files}:
         raise InputError(
             f"{out} is where the study is kept; choose another name, such as {out.stem}-export{out.suffix}"
         )
     if out.exists() and not force:
-        raise InputError(f"{out} exists; choose another name, or replace it with --force")
+        raise InputError(f"{out} exists; {remedy}")
 
 
 def _status(seen: Seen) -> dict[str, Any]:

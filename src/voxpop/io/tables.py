@@ -115,6 +115,7 @@ def limits_of(option: str, texts: Iterable[str]) -> dict[str, float]:
 
 
 STRATUM = "stratum"  # the part of the population that a person belongs to, in studies with strata
+BLOCK = "block"  # the rounds that a person was asked about, in waves with blocks
 SHOWN = 8  # options of a choice that are named
 REMEDY = "add --choice {name} if the cells are names, or --ignore {name} if it is not a parameter"
 
@@ -196,16 +197,22 @@ def read_pilot_table(
 
 
 def read_answers(
-    path: Path, decisions: Decisions, private: bool = False, strata: bool = False, measure: str = "reward"
+    path: Path,
+    decisions: Decisions,
+    private: bool = False,
+    strata: bool = False,
+    measure: str = "reward",
+    blocks: bool = False,
 ) -> list[dict[str, Any]]:
     """Read the answers to one wave as records for `Study.tell`: the columns person, reward and the parameters.
 
-    In a study with strata there is a column stratum as well. Other columns do not matter. Which parameters are numbers,
-    the decisions say. In a private study no reward is refused for its value: one that is empty or missing is NaN, and
-    may be infinite.
+    In a study with strata there is a column stratum as well, and for a wave in blocks a column block. Other columns do
+    not matter. Which parameters are numbers, the decisions say. In a private study no reward is refused for its value:
+    one that is empty or missing is NaN, and may be infinite.
     """
     example: Mapping[str, Any] = decisions[0]
-    unique = {name.lower(): name for name in (*example, *([STRATUM] if strata else []))}
+    groups = [name for name, wanted in ((STRATUM, strata), (BLOCK, blocks)) if wanted]
+    unique = {name.lower(): name for name in (*example, *groups)}
     table = read_table(path, {**unique, **SYNONYMS, measure: "reward"})
     table.require("person", "reward", *unique.values())
     people = table["person"].filled
@@ -215,8 +222,7 @@ def read_answers(
     tried = zip(*(columns[name].values for name in example), strict=True)
     labels = [dict(zip(example, values, strict=True)) for values in tried]
     told = {"person": people, "decision": labels, "average": columns["reward"].values}
-    if strata:
-        told[STRATUM] = table[STRATUM].filled
+    told |= {name: table[name].filled for name in groups}
     return [dict(zip(told, record, strict=True)) for record in zip(*told.values(), strict=True)]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from voxpop.io.frames import data_frame
@@ -11,8 +12,9 @@ from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Forecast, Plan
-from voxpop.model.words import certified, describe, number
+from voxpop.model.words import certified, counted, describe, number
 from voxpop.policies import Policy
+from voxpop.runtime.frames import listed
 from voxpop.runtime.html import html_table
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Question:
     """One wave in terms of the problem's own decisions: play each for its rounds, then ask this many people.
+
+    If the rounds are in blocks, each person is asked for the averages over the rounds of one block.
 
     >>> question = Question(1, ({"price": 4.5}, {"price": 5.0}), (20, 20), people=300)
     >>> print(question)
@@ -41,13 +45,15 @@ class Question:
     forecast: Forecast | None = None  # what the wave is expected to bring and to cost, if the policy knows
     strata: dict[str, int] = field(default_factory=dict)  # how many of the people to draw from each stratum, if any
     measure: str = "reward"  # what people are asked for: their average reward, or cost
+    blocks: int = 1  # equal parts of the rounds; a person is asked about one of them
+    order: tuple[int, ...] = ()  # the place of the decision that is played in each round; empty: one after the other
 
     @classmethod
     def of(
         cls, problem: Problem, plan: Plan, strata: Strata | None = None, direction: Direction = Direction.MAXIMIZE
     ) -> Question:
         """Put a plan as a question."""
-        drawn = {} if strata is None else strata.allocate(plan.people)
+        drawn = {} if strata is None else strata.allocate(plan.people, plan.blocks)
         return cls(
             plan.wave,
             tuple(problem.decisions[arm] for arm in plan.arms.tolist()),
@@ -58,6 +64,8 @@ class Question:
             plan.forecast,
             drawn,
             direction.measure,
+            plan.blocks,
+            () if plan.orders is None else tuple(plan.orders.ravel().tolist()),
         )
 
     @property
@@ -65,46 +73,108 @@ class Question:
         """What the decisions are called as the columns of a wide table, and in dictionaries."""
         return tuple(map(label_of, self.decisions))
 
+    @property
+    def played(self) -> tuple[Any, ...]:
+        """The decision of each round, in the order of play."""
+        order = self.order or (place for place, rounds in enumerate(self.rounds) for _ in range(rounds))
+        return tuple(self.decisions[place] for place in order)
+
+    @property
+    def schedule(self) -> list[dict[str, Any]]:
+        """The order of play as rows of a table: the round, its block if there are several, and the decision.
+
+        >>> question = Question(1, ({"price": 4.5}, {"price": 5.0}), (2, 2), people=9, blocks=2, order=(1, 0, 0, 1))
+        >>> [(row["round"], row["block"], row["price"]) for row in question.schedule]
+        [(1, 1, 5.0), (2, 1, 4.5), (3, 2, 4.5), (4, 2, 5.0)]
+        """
+        played = self.played
+        return [
+            {"round": place + 1, **self._block(1 + place * self.blocks // len(played)), **parameters_of(decision)}
+            for place, decision in enumerate(played)
+        ]
+
+    def _block(self, block: int) -> dict[str, Any]:
+        return {} if self.blocks == 1 else {"block": block}
+
+    @property
+    def assigned(self) -> dict[str, list[int]]:
+        """The block of each person in the order of the table, by stratum; block b has (people + b) // blocks of them.
+
+        >>> Question(1, ({"price": 4.5},), (2,), people=5, blocks=2).assigned
+        {'': [1, 1, 2, 2, 2]}
+        """
+        drawn, blocks = self.strata or {"": self.people}, (self.blocks - person % self.blocks for person in count())
+        return {stratum: sorted(islice(blocks, people)) for stratum, people in drawn.items()}
+
     def table(self, wide: bool = False) -> pd.DataFrame:
         """Return a table for the answers, which `Study.tell` takes once its empty cells are filled in.
 
         It has one row a person and decision or, if it is wide, one row a person and one column a decision. The names of
-        the people are placeholders: write your own in their place. If there are strata, there is a column for them.
+        the people are placeholders: write your own in their place. If there are strata or blocks, there is a column for
+        them.
 
         >>> Question(1, ({"price": 4.5}, {"price": 5.0}), (20, 20), people=2).table(wide=True)
           person  4.5  5.0
         0   w1-1  NaN  NaN
         1   w1-2  NaN  NaN
         """
+        return data_frame(self.rows(wide))
+
+    def rows(self, wide: bool = False) -> Iterator[dict[Any, Any]]:
+        """Yield the rows of the table for the answers."""
         digits, empty = len(str(self.people)), float("nan")
-        strata = [stratum for stratum, count in self.strata.items() for _ in range(count)]
-        people = [
-            {"person": f"w{self.wave}-{place + 1:0{digits}}", **({"stratum": strata[place]} if strata else {})}
-            for place in range(self.people)
+        drawn = [(stratum, block) for stratum, blocks in self.assigned.items() for block in blocks]
+        for place, (stratum, block) in enumerate(drawn, start=1):
+            whose = ({"stratum": stratum} if self.strata else {}) | self._block(block)
+            person = {"person": f"w{self.wave}-{place:0{digits}}", **whose}
+            if wide:
+                yield {**person, **dict.fromkeys(self.labels, empty)}
+            else:
+                yield from ({**person, **parameters_of(each), self.measure: empty} for each in self.decisions)
+
+    @property
+    def whom(self) -> str:
+        """Whom to ask, in words: how many people, and about which block."""
+        if self.blocks == 1:
+            return f"{self.people:,} people"
+        counts = [(self.people + block) // self.blocks for block in range(self.blocks)]
+        parts = [f"{count:,} about block {block}" for block, count in enumerate(counts, start=1)]
+        return f"{self.people:,} people, {_listed(parts)}"
+
+    @property
+    def plays(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """What to play, as the headings and the rows of a table: each decision, and in which rounds."""
+        when: tuple[str, ...] = ()
+        if self.order:
+            when = ("in rounds",) if self.blocks == 1 else tuple(f"block {block + 1}" for block in range(self.blocks))
+        cells: list[list[list[int]]] = [[[] for _ in when] for _ in self.decisions]
+        for played, place in enumerate(self.order):
+            cells[place][played * self.blocks // len(self.order)].append(played + 1)
+        return ("play", "rounds", *when), [
+            (describe(decision), f"{rounds:,}", *map(listed, each))
+            for decision, rounds, each in zip(self.decisions, self.rounds, cells, strict=True)
         ]
-        if wide:
-            return data_frame({**person, **dict.fromkeys(self.labels, empty)} for person in people)
-        return data_frame(
-            {**person, **parameters_of(decision), self.measure: empty}
-            for person in people
-            for decision in self.decisions
-        )
 
     def __str__(self) -> str:
         """Say in one sentence what to do."""
         played = [
-            f"{describe(decision)} for {rounds:,} round{'s' * (rounds != 1)}"
+            f"{describe(decision)} for {counted(rounds, 'round')}"
             for decision, rounds in zip(self.decisions, self.rounds, strict=True)
         ]
-        *first, last = played
-        listed = f"{', '.join(first)} and {last}" if first else last
-        return f"wave {self.wave}: play {listed}, then ask {self.people:,} people"
+        ordered = ", in the order of its schedule" if self.order else ""
+        blocks = f" and in {self.blocks} blocks" if self.blocks > 1 else ""
+        return f"wave {self.wave}: play {_listed(played)}{ordered}{blocks}, then ask {self.whom}"
 
     def _repr_html_(self) -> str:
         """Show a notebook what to play and whom to ask."""
-        rows = [(describe(d), f"{rounds:,}") for d, rounds in zip(self.decisions, self.rounds, strict=True)]
-        asked = f"wave {self.wave}: then ask {self.people:,} people for their average {self.measure} of each"
-        return html_table(rows, ("play", "rounds"), asked)
+        headings, rows = self.plays
+        asked = f"wave {self.wave}: then ask {self.whom}, for their average {self.measure} of each"
+        return html_table(rows, headings, asked)
+
+
+def _listed(parts: list[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def parameters_of(decision: Any) -> dict[str, Any]:

@@ -46,6 +46,7 @@ WAVE_COLUMNS = {
     "status": "pilot, answered or open",
     "decisions": "how many decisions were asked about",
     "rounds": "the rounds that it took; the pilot's are none of the study's",
+    "blocks": "how many blocks the rounds are divided into; a person is asked about one of them",
     "asked": "how many people were to be asked",
     "people": "how many of them answered",
     "numbers": "the numbers that they sent",
@@ -60,7 +61,7 @@ ANSWER_COLUMNS = {  # those of the parameters come after the first
     "rounds": "the rounds that each person's answer is about",
     "people": "how many people answered",
     "average": "their average reward; in a private study, as it was released",
-    "error": "the standard deviation of that average: people differ, their rounds vary, and privacy adds noise",
+    "error": "the standard deviation of that average: people and rounds differ, and privacy adds noise",
 }
 _BLANK: Row = {**dict.fromkeys(WAVE_COLUMNS), "warning": ""}
 
@@ -114,7 +115,7 @@ def answer_rows(course: Course) -> list[Row]:
         plan, feedback = wave.plan, wave.feedback
         errors = np.sqrt(own_noise(course.problem, plan, feedback)[0].diagonal())
         averages = course.direction.turn(feedback.mean)
-        every = zip(plan.arms.tolist(), plan.pulls.tolist(), averages.tolist(), errors.tolist(), strict=True)
+        every = zip(plan.arms.tolist(), plan.lived.tolist(), averages.tolist(), errors.tolist(), strict=True)
         rows += [
             {
                 "wave": plan.wave,
@@ -188,8 +189,8 @@ def _wave_row(plan: Plan, status: str) -> Row:
     if (forecast := plan.forecast) is not None:
         costs = {"answers_cost": forecast.answers, "trying_cost": forecast.exploring}
         expected = {"expected_gain": forecast.gain, **costs}
-    planned = {"decisions": len(plan.arms), "rounds": plan.length, "asked": plan.people, "people": 0, "numbers": 0}
-    return {**_BLANK, "wave": plan.wave, "status": status, **planned, **expected}
+    planned = {"decisions": len(plan.arms), "rounds": plan.length, "blocks": plan.blocks, "asked": plan.people}
+    return {**_BLANK, "wave": plan.wave, "status": status, **planned, "people": 0, "numbers": 0, **expected}
 
 
 def _pilot_row(course: Course) -> Row:

@@ -49,7 +49,8 @@ class Direction(StrEnum):
 
     def feedback(self, feedback: Feedback) -> Feedback:
         """Turn an average answer. Its noise has no sign."""
-        return changed(feedback, mean=self.turn(feedback.mean))
+        by_block = None if feedback.by_block is None else self.turn(feedback.by_block)
+        return changed(feedback, mean=self.turn(feedback.mean), by_block=by_block)
 
     def evidence(self, group: Evidence) -> Evidence:
         """Turn the averages of people who answered before."""

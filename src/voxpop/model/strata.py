@@ -63,17 +63,17 @@ class Strata:
         """Return the name of a stratum, or refuse one that is unknown."""
         return require_choice("stratum", str(stratum), self.shares)
 
-    def allocate(self, people: int) -> dict[str, int]:
-        """Say how many people to draw from each stratum: in proportion, by largest remainders, and at least one.
+    def allocate(self, people: int, least: int = 1) -> dict[str, int]:
+        """Say how many people to draw from each stratum: in proportion, by largest remainders, and at least `least`.
 
         >>> Strata({"a": 0.5, "b": 0.49, "c": 0.01}).allocate(10)
         {'a': 5, 'b': 4, 'c': 1}
         """
-        people = max(people, len(self.shares))
+        people = max(people, least * len(self.shares))
         quotas = {name: share * people for name, share in self.shares.items()}
-        found = {name: max(1, math.floor(quota)) for name, quota in quotas.items()}
+        found = {name: max(least, math.floor(quota)) for name, quota in quotas.items()}
         while (left := people - sum(found.values())) != 0:
-            able = [name for name in found if left > 0 or found[name] > 1]
+            able = [name for name in found if left > 0 or found[name] > least]
             most = max(able, key=lambda name: math.copysign(1, left) * (quotas[name] - found[name]))
             found[most] += 1 if left > 0 else -1
         return found

@@ -34,7 +34,7 @@ def changed(record: Record, **changes: Any) -> Record:
 
 
 HALF = 2**20  # the parts into which whole numbers are split, for exact products
-MOST_ORDERED = 100_000  # rounds of a wave whose order is drawn
+MOST_SHUFFLED = 10_000  # rounds of a wave whose orders are drawn and kept
 EXACT = 2**12  # people whose products of halves add up exactly in double precision
 
 
@@ -89,13 +89,17 @@ class Plan:
     def shuffled(self, rng: np.random.Generator) -> Plan:
         """Return the plan with independent random orders: every arm once, then every arm again, and so on.
 
+        Arms of very many rounds are played one after the other, and in one block.
+
         >>> plan = Plan(1, np.array([3, 5, 8]), np.array([2, 2, 2]), 100).shuffled(np.random.default_rng(0))
         >>> sorted(plan.sequence[:3].tolist()), sorted(plan.sequence[3:].tolist())
         ([3, 5, 8], [3, 5, 8])
         """
         rounds = set(self.pulls.tolist())
-        if len(rounds) > 1 or self.reports == "one" or self.asked > MOST_ORDERED:  # of policies that ask otherwise
+        if len(rounds) > 1 or self.reports == "one":  # of policies that play some arms more often
             return self
+        if self.asked > MOST_SHUFFLED:
+            return changed(self, blocks=1)
         orders = rng.permuted(np.tile(np.arange(len(self.arms)), (rounds.pop(), 1)), axis=1)
         return changed(self, orders=orders)
 
@@ -177,6 +181,11 @@ class Feedback:
             raise InputError(
                 f"the scatter of wave {plan.wave} must be a covariance of {len(plan.arms)} averages, "
                 f"got shape {np.shape(self.scatter)}"
+            )
+        if self.by_block is not None and np.shape(self.by_block) != (plan.blocks, len(plan.arms)):
+            raise InputError(
+                f"wave {plan.wave} has {plan.blocks} blocks of {len(plan.arms)} averages each, got shape "
+                f"{np.shape(self.by_block)}; give one row a block, or leave by_block out"
             )
 
 

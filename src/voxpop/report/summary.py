@@ -155,6 +155,8 @@ def _asked(view: View) -> Iterator[Line]:
     )
     if plan is not None:
         said = f"wave {plan.wave} asks {plan.people:,} people about {len(plan.arms)} decisions"
+        if plan.blocks > 1:
+            said += f", played for {plan.pulls[0]:,} rounds each, in {plan.blocks} blocks"
         yield Line("Open", said, "" if plan.forecast is None else expectation(plan.forecast))
     if course.ended is not None:
         yield Line("Stopped because", course.ended)

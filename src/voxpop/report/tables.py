@@ -36,6 +36,8 @@ def wave_table(course: Course) -> WaveTable:
         cells = {"wave": str(row["wave"]), **{name: f"{row[column]:,}" for name, column in COUNTED.items()}}
         if row["status"] == "pilot":
             cells["rounds"] = "pilot"  # which are no rounds of the study
+        elif row["blocks"] > 1:
+            cells["rounds"] += f" in {row['blocks']} blocks"
         if planned:
             cells |= {name: "" if row[column] is None else number(row[column]) for name, column in EXPECTED.items()}
         cells["left"] = f"{row['left']:,}"

@@ -8,28 +8,42 @@ decision, answers of which none is a number.
 If a study knows its strata, three forms say who is of which: records with the key `stratum`, a table with a column of
 that name, and one part for each stratum, such as {"young": matrix, "old": matrix}, in which a part is anything that a
 study without strata takes.
+
+If the rounds of a wave are in blocks, records have the key `block` and tables a column of that name. Without it, a
+matrix or a table must have as many people as were asked, in the order of the question's table.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from voxpop.errors import Array, InputError, all_finite, require_array, require_integer, require_number, said_of
+from voxpop.errors import (
+    Array,
+    InputError,
+    all_finite,
+    require_array,
+    require_choice,
+    require_integer,
+    require_number,
+    said_of,
+)
 from voxpop.journal.journal import Released
+from voxpop.journal.question import Question
 from voxpop.journal.wave import Wave, entry_of, release_wave
 from voxpop.model.direction import Direction
-from voxpop.model.problem import Evidence, Problem, Range, require_range
+from voxpop.model.problem import Evidence, Indices, Problem, Range, require_range
 from voxpop.model.state import State
 from voxpop.model.strata import Sample, Strata
-from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale
+from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale, in_blocks
 from voxpop.privacy import Ledger, Secure
 from voxpop.runtime.frames import is_frame, number_of
-from voxpop.study.tabular import untabled
+from voxpop.study.tabular import Blocked, untabled
 
 FORMS = (
     "records with the keys person, decision, average and, if not 1, rounds; an aggregate with the keys decisions, "
@@ -45,7 +59,9 @@ class Answers:
 
     matrix: Array  # (people, arms)
     names: tuple[str, ...] = ()
-    sample: Sample | None = None  # who is of which stratum, if there are strata
+    strata: Strata | None = None
+    belongs: tuple[str, ...] = ()  # the stratum of each person, if there are strata
+    blocks: tuple[int, ...] = ()  # the block that each person was asked about, from 1 on; empty: there is only one
 
     @property
     def count(self) -> int:
@@ -53,33 +69,64 @@ class Answers:
         return len(self.matrix)
 
     @property
+    def samples(self) -> list[tuple[Indices, Sample | None]]:
+        """The rows of each block's people and, if there are strata, the sample that they are."""
+        blocks, found = np.array(self.blocks or [1] * self.count), list[tuple[Indices, Sample | None]]()
+        for block in np.unique(blocks).tolist():
+            rows, sample = np.flatnonzero(blocks == block), None
+            if self.strata is not None:
+                with said_of(f"block {block}") if self.blocks else nullcontext():
+                    sample = self.strata.sample([self.belongs[row] for row in rows.tolist()])
+            found.append((rows, sample))
+        return found
+
+    @property
     def effective(self) -> float:
-        """The number of people whose plain average is as noisy."""
-        return self.count if self.sample is None else self.sample.effective
+        """The number of people whose plain average is as noisy; all blocks count the same."""
+        people = [len(rows) if sample is None else sample.effective for rows, sample in self.samples]
+        return len(people) ** 2 / math.fsum(1 / count for count in people)
 
 
 def read(
-    problem: Problem, plan: Plan, told: object, private: bool, strata: Strata | None = None, measure: str = "reward"
+    problem: Problem,
+    plan: Plan,
+    told: object,
+    private: bool,
+    strata: Strata | None = None,
+    measure: str = "reward",
+    order: list[int] | None = None,
 ) -> Answers | Feedback:
     """Return what was told as answers, or as an average that was computed elsewhere.
 
-    If there are strata, answers have the sample that their people are.
+    If there are strata or blocks, answers know who is of which. People of whom nothing else is said are of the blocks
+    in `order`, which is that of the question unless given.
     """
+    assigned = Question.of(problem, plan, strata).assigned if plan.blocks > 1 and order is None else {}
+    order = [block for part in assigned.values() for block in part] if order is None else order
+    optional = frozenset({"block"} if plan.blocks == 1 or not isinstance(told, Sequence) else ())
     if strata is None or is_frame(told):
-        told = untabled(problem, plan, told, measure, () if strata is None else ("stratum",))
+        kept = [*(() if strata is None else ("stratum",)), *(("block",) if plan.blocks > 1 else ())]
+        told = untabled(problem, plan, told, measure, kept)
     if strata is not None and isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
         parts = dict[str, Answers | Feedback]()
         for name, part in told.items():
-            with said_of(f"stratum {strata.find(name)!r}"):
-                parts[strata.find(name)] = read(problem, plan, part, private, measure=measure)
+            stratum = strata.find(name)
+            with said_of(f"stratum {stratum!r}"):
+                parts[stratum] = read(problem, plan, part, private, None, measure, assigned.get(stratum, []))
         if len(parts) < len(told):
             raise InputError(f"the strata {', '.join(map(repr, told))} are not all different as text; join them first")
         return _joined(strata, parts)
-    names, belongs = tuple[str, ...](), list[str]()
+    names, belongs, blocks = tuple[str, ...](), list[str](), list[str]()
+    numbers = [str(block + 1) for block in range(plan.blocks)]
+    if isinstance(told, Blocked):
+        blocks = [_member("block", block, numbers) for block in told.blocks]
+        told = told.matrix
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
-        people, belongs = _by_person(
-            told, strata, lambda record, said: (_asked(problem, plan, record, said), record["average"])
+        groups = {**({} if strata is None else {"stratum": list(strata.shares)}), "block": numbers}
+        people, found = _by_person(
+            told, groups, lambda record, said: (_asked(problem, plan, record, said), record["average"]), optional
         )
+        belongs, blocks = found.get("stratum", []), found["block"]
         told, names = _rows(problem, plan, people, private), tuple(people)
     elif strata is not None:
         known = list(strata.shares)
@@ -106,7 +153,26 @@ def read(
             f"feedback must be finite, got {matrix[person, column]} of {who} about "
             f"{problem.decisions[int(plan.arms[column])]!r}; leave out or complete this person"
         )
-    return Answers(matrix, names, None if strata is None else strata.sample(belongs))
+    asked = _in_blocks(plan, list(map(int, blocks)), len(matrix), order)
+    return Answers(matrix, names, strata, tuple(belongs), asked)
+
+
+def _in_blocks(plan: Plan, blocks: list[int], people: int, order: list[int]) -> tuple[int, ...]:
+    """Return the block that each person was asked about, if there are several: as told, or by the order of people."""
+    if plan.blocks == 1:
+        return ()
+    if not blocks and people != len(order):
+        raise InputError(
+            f"wave {plan.wave} asked {len(order):,} people about {plan.blocks} blocks, and nothing says which of them "
+            f"each of these {people:,} was asked about; add the column block, or the key block to records"
+        )
+    missing = set(range(1, plan.blocks + 1)) - set(blocks or order)
+    if missing:
+        raise InputError(
+            f"nobody answered about block {min(missing)} of wave {plan.wave}; add answers about it, since the other "
+            "blocks cannot stand for it"
+        )
+    return tuple(blocks or order)
 
 
 def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers | Feedback:
@@ -120,10 +186,11 @@ def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers 
             f"stratum {next(iter(averages))!r} is told as an average and {next(iter(people))!r} is not; tell all "
             "strata in the same form"
         )
-    sample = strata.sample([name for name, part in people.items() for _ in range(part.count)])
+    belongs = tuple(name for name, part in people.items() for _ in range(part.count))
+    blocks = tuple(block for part in people.values() for block in part.blocks)
     named = all(part.names for part in people.values())
     names = tuple(name for part in people.values() for name in part.names) if named else ()
-    return Answers(np.concatenate([part.matrix for part in people.values()]), names, sample)
+    return Answers(np.concatenate([part.matrix for part in people.values()]), names, strata, belongs, blocks)
 
 
 def require_within(problem: Problem, plan: Plan, told: Answers | Feedback, direction: Direction) -> None:
@@ -166,35 +233,43 @@ def _numbers(values: object, private: bool) -> Array:
 
 def _by_person(
     records: Iterable[object],
-    strata: Strata | None,
+    groups: Mapping[str, list[str]],
     answer: Callable[[Mapping[Any, Any], str], tuple[int, Any]],
     perhaps: frozenset[str] = frozenset(),
-) -> tuple[dict[str, dict[int, Any]], list[str]]:
-    """Return each person's answers by arm, and the people's strata; refuse records with other keys, or said twice.
+) -> tuple[dict[str, dict[int, Any]], dict[str, list[str]]]:
+    """Return each person's answers by arm, and of which stratum or block each is; refuse other keys, or what is twice.
 
     `answer` makes the arm and the answer of a record, which it is told how to call.
     """
-    people, belongs = dict[str, dict[int, Any]](), dict[str, str]()
-    keys, named = {"person", "decision", "average"}, "person, decision and average"
-    if strata is not None:
-        keys, named = keys | {"stratum"}, f"person, decision, average and stratum, one of {', '.join(strata.shares)}"
+    people, belongs = dict[str, dict[int, Any]](), {key: dict[str, str]() for key in groups}
+    wanted = {key: known for key, known in groups.items() if key not in perhaps}
+    keys, named = {"person", "decision", "average", *wanted} | perhaps, "person, decision and average"
+    if wanted:
+        said = (f"{key}, one of {', '.join(known)}" for key, known in wanted.items())
+        named = f"person, decision, average and {', and '.join(said)}"
     for number, record in enumerate(records, start=1):
-        if not isinstance(record, Mapping) or set(record) | perhaps != keys | perhaps:
+        if not isinstance(record, Mapping) or set(record) | perhaps != keys:
             more = f", and perhaps {', '.join(perhaps)}" if perhaps else ""
             raise InputError(f"record {number} must have the keys {named}{more}; got {record!r}")
-        person, (arm, said) = str(record["person"]), answer(record, f"record {number}")
-        if strata is not None:
+        person, (arm, reply) = str(record["person"]), answer(record, f"record {number}")
+        for key, known in groups.items():
+            if key not in record:
+                continue
             with said_of(f"record {number}"):
-                stratum = strata.find(record["stratum"])
-            if belongs.setdefault(person, stratum) != stratum:
-                raise InputError(
-                    f"person {person!r} is of stratum {belongs[person]!r} and of {stratum!r}; give one of them"
-                )
+                group = _member(key, record[key], known)
+            if (first := belongs[key].setdefault(person, group)) != group:
+                raise InputError(f"person {person!r} is of {key} {first!r} and of {group!r}; give one of them")
         if arm in people.setdefault(person, {}):
             about = f"person {record['person']!r} answered twice about {record['decision']!r}"
             raise InputError(f"{about}; give one average")
-        people[person][arm] = said
-    return people, list(belongs.values())
+        people[person][arm] = reply
+    return people, {key: list(each.values()) for key, each in belongs.items()}
+
+
+def _member(key: str, value: object, known: list[str]) -> str:
+    """Return the name of a stratum or a block, also if a table made a float of it; refuse one that is unknown."""
+    said = str(value)
+    return require_choice(key, said if said in known else said.removesuffix(".0"), known)
 
 
 def _asked(problem: Problem, plan: Plan, record: Mapping[Any, Any], said: str) -> int:
@@ -244,14 +319,15 @@ def released(wave: Wave, told: Answers | Feedback, ledger: Ledger, private: bool
                 f"wave {wave.plan.wave} was released before and taken back; tell records with names, so that "
                 "nobody is counted twice"
             )
-        if told.sample is None:
-            return Released(*release_wave(wave, [wave.release.tally(told.matrix)], ledger, Secure(), told.names))
+        if told.strata is None:
+            tallies = [wave.release.tally(told.matrix[rows]) for rows, _ in told.samples]
+            return Released(*release_wave(wave, tallies, ledger, Secure(), told.names))
     entry = entry_of(wave, told.count, told.names if isinstance(told, Answers) else ())
     ledger.check(entry)
     if isinstance(told, Feedback):
         return Released(told, entry)
-    assert told.sample is not None
-    return Released(wave.release.weighted(told.matrix, told.sample, Secure()), entry)
+    parts = [(told.matrix[rows], sample) for rows, sample in told.samples if sample is not None]
+    return Released(in_blocks([wave.release.weighted(matrix, sample, Secure()) for matrix, sample in parts]), entry)
 
 
 def evidence_of(
@@ -296,9 +372,10 @@ def _groups(
         require_range(average, limits, lambda _: f"{said}'s average, of {record['person']!r},")
         return _find(problem, record["decision"]), (average, float(rounds))
 
-    people, belongs = _by_person(records, strata, earlier, frozenset({"rounds"}))
+    groups = {} if strata is None else {"stratum": list(strata.shares)}
+    people, belongs = _by_person(records, groups, earlier, frozenset({"rounds"}))
     alike: dict[Design, dict[str, list[list[float]]]] = {}  # people by what they tried, then by stratum
-    for answered, stratum in zip(people.values(), belongs or [""] * len(people), strict=True):
+    for answered, stratum in zip(people.values(), belongs.get("stratum", [""] * len(people)), strict=True):
         design = tuple((arm, answered[arm][1]) for arm in sorted(answered))
         rows = alike.setdefault(design, {}).setdefault(stratum, [])
         rows.append([answered[arm][0] for arm, _ in design])

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import InputError, require_integer, said_of
 from voxpop.journal.file import JournalFile, write_copy
 from voxpop.journal.journal import Amended, Course, Defined, Definition, Event, Opened, Read, TakenBack, fold
-from voxpop.journal.question import Answer, Question
+from voxpop.journal.question import Answer, Question, parameters_of
 from voxpop.journal.wave import ClosedWave, Wave, error_ratio
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem, reward_range_of
 from voxpop.model.state import State
 from voxpop.model.strata import Strata
-from voxpop.model.waves import Answered, End
+from voxpop.model.waves import Answered, End, Plan, changed
 from voxpop.policies import DEFAULT, Policy, make_policy
 from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.report.notebook import HasCourse
@@ -147,8 +150,17 @@ class BaseStudy(Defined, HasCourse):
         if isinstance(following, End):
             return None
         if self._course.wave is None:
-            self._add(Opened(following.plan, following.release))
-        return following
+            self._add(Opened(self._in_order(following.plan), following.release))
+        return self._course.wave
+
+    def _in_order(self, plan: Plan) -> Plan:
+        """Return the plan with random orders of play.
+
+        It is in blocks where people's own answers are seen, unless the column block is that of a parameter.
+        """
+        if not self.sees_answers or "block" in parameters_of(self.problem.decisions[0]):
+            plan = changed(plan, blocks=1)
+        return plan.shuffled(np.random.default_rng(secrets.randbits(128)))
 
     def _add(self, *events: Event) -> None:
         """Add events to the journal, and take them into account; if they cannot be saved, nothing happened."""
@@ -331,7 +343,10 @@ class Study(BaseStudy):
         return cls(problem, path=path, direction=calibration.direction, calibration=calibration, **named)
 
     def ask(self) -> Question | None:
-        """Return the wave to play now; None when nothing is left to learn. Asking again gives the same wave."""
+        """Return the wave to play now; None when nothing is left to learn.
+
+        Asking again gives the same wave, in the same random order of play.
+        """
         self._next_wave()
         return self._course.question
 
@@ -349,6 +364,10 @@ class Study(BaseStudy):
 
         In a study with strata, records have the key "stratum" as well and tables a column of that name, or there is
         one of these for each stratum: {"young": ..., "old": ...}. Each stratum then counts with its share.
+
+        If the wave is in blocks, records have the key "block" and tables a column of that name, which says the rounds
+        that a person was asked about; all blocks count the same. Without it people must be as many as were asked, and
+        in the order of `Question.table`.
 
         This closes the wave, so fewer people than were asked are refused unless `partial` is True; certificates are
         larger from then on, as who has seen the answers may have chosen the moment. In a private study no answer is

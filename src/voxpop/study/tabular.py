@@ -9,9 +9,9 @@ missing is NaN. A dictionary by decision is a wide table without names.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,16 @@ from voxpop.model.waves import Plan
 from voxpop.model.words import describe
 from voxpop.runtime.frames import PEOPLE, Table, is_frame, listed
 
-BESIDE = ("rounds", "stratum")  # what a wide table may hold besides people and decisions
+BESIDE = ("rounds", "stratum", "block")  # what a wide table may hold besides people and decisions
 
 Record = dict[str, Any]
+
+
+class Blocked(NamedTuple):
+    """A matrix of answers, and the block that each of its rows is about, as the table has it."""
+
+    matrix: list[list[Any]]
+    blocks: list[Any]
 
 
 def untabled(problem: Problem, plan: Plan, told: object, measure: str = "reward", kept: Sequence[str] = ()) -> object:
@@ -89,8 +96,18 @@ def _wide(problem: Problem, plan: Plan, table: Table, kept: Sequence[str]) -> ob
     if lacking:
         raise InputError(f"the table of answers has no column about {describe(lacking[0])}; add it, or name the people")
     matrix = [[_average(row[order[arm]]) for arm in plan.arms.tolist()] for row in table.rows]
-    stratum = table.heading("stratum") if "stratum" in kept else None
-    return matrix if stratum is None else _parts(table.columns[stratum], matrix)
+    strata, blocks = (table.heading(name) if name in kept else None for name in ("stratum", "block"))
+
+    def part(rows: Sequence[int]) -> list[list[Any]] | Blocked:
+        some = [matrix[row] for row in rows]
+        return some if blocks is None else Blocked(some, [table.columns[blocks][row] for row in rows])
+
+    if strata is None:
+        return part(range(len(matrix)))
+    members: dict[Any, list[int]] = {}
+    for row, stratum in enumerate(table.columns[strata]):
+        members.setdefault(stratum, []).append(row)
+    return {stratum: part(rows) for stratum, rows in members.items()}
 
 
 def _record(
@@ -98,14 +115,6 @@ def _record(
 ) -> Record:
     others = {name: row[table.names[name]] for name in kept if name in table.names}
     return {"person": _person(row[people]), "decision": decision, "average": _average(average), **others}
-
-
-def _parts(strata: Iterable[Any], matrix: Iterable[list[Any]]) -> dict[Any, list[list[Any]]]:
-    """Split the rows of a matrix by the strata of their people."""
-    parts: dict[Any, list[list[Any]]] = {}
-    for stratum, answers in zip(strata, matrix, strict=True):
-        parts.setdefault(stratum, []).append(answers)
-    return parts
 
 
 def _arm(problem: Problem, plan: Plan, label: Any) -> int:
