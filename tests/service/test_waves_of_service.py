@@ -8,16 +8,19 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.helpers_randomness import assert_from_the_operating_system
 from tests.service.test_one_wave import AgentNoise
 from tests.service.world import SECRET, STUDY, World, definition, enrol, own_shuffler, private, take_step, world
+from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Private
 from voxpop.service.demo.crowd import disagreements
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store
+from voxpop.service.study import steps
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.status import Status, best_decision
+from voxpop.service.study.status import Status, best_decision, played_at
 
 
 def waves(**settings: Any) -> Policy:
@@ -101,15 +104,42 @@ def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
         it.settle()
         plan = it.coordinator.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
         other = next(int(arm) for arm in plan.arms if arm != plan.reference)
-        for place, arm in enumerate(plan.arms):
+        for place, arm in enumerate(plan.sequence):
             assert it.status.in_force.index == it.coordinator.decision(STUDY).index == arm
-            it.coordinator.play(STUDY, 1, str(place), int(plan.pulls[place]))
+            it.coordinator.play(STUDY, 1, str(place), 1)
         assert it.coordinator.decision(STUDY).index == plan.reference  # even before anybody is invited
         it.settle()
         assert it.status.stage == "collecting"
         assert plan.rest == 10
         assert it.status.in_force.index == it.status.best.index == plan.reference != other
         assert it.coordinator.decision(STUDY).rounds == 0
+
+
+@pytest.mark.parametrize("pulls", [[4, 4, 4], [3, 1, 5], [1]])
+def test_the_decision_in_force_in_a_round_is_the_one_of_the_order_of_play(pulls: list[int]) -> None:
+    """Also where some arms are played more often, one after the other; and for as many rounds as it says."""
+    plan = Plan(1, np.array([2, 3, 7])[: len(pulls)], np.array(pulls), 100).shuffled(np.random.default_rng(0))
+    for done in range(plan.asked):
+        index, left = played_at(plan, done)
+        assert plan.sequence[done : done + left].tolist() == [index] * left
+        assert plan.sequence[done + left : done + left + 1].tolist() != [index]
+
+
+def test_the_orders_of_a_wave_are_the_operating_systems_and_stay(tmp_path: Path) -> None:
+    shape = Plan(1, np.arange(5), np.full(5, 16), 100)
+    assert_from_the_operating_system(lambda: steps._in_order(shape).sequence.tolist(), bits=128)
+    assert steps._in_order(shape).orders.shape == (16, 5)  # type: ignore[union-attr]
+    assert steps._in_order(Plan(1, np.arange(5), np.full(5, 10**12), 100)).orders is None
+    address = str(tmp_path / "c.db")
+    with world(address, of_model("none"), people=150) as it:
+        it.settle()
+        plan = it.coordinator.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
+        other = Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock)
+        same = other.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
+        assert plan.orders is not None
+        assert same.sequence.tolist() == plan.sequence.tolist()
+        assert other.decision(STUDY).index == plan.sequence[0]
+        other.database.close()
 
 
 def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from voxpop.io.schema import encode
 from voxpop.journal.journal import Course, Opened, Released
 from voxpop.journal.wave import Wave, release_wave
-from voxpop.model.waves import End
+from voxpop.model.waves import End, changed
 from voxpop.privacy import Ledger, Simulated
 from voxpop.runtime.random_streams import stream
 
@@ -30,6 +30,8 @@ def disagreements(course: Course, reports: Reports, own_noise: bool = False, ear
         number = closed.plan.wave
         if isinstance(wave, End):
             return [f"the simulator ends before wave {number}, because {wave.reason}"]
+        # The orders of play, and whether they are in blocks, are the driver's.
+        wave = replace(wave, plan=changed(wave.plan, blocks=closed.plan.blocks, orders=closed.plan.orders))
         if encode(wave.plan) != encode(closed.plan):
             return [*found, f"the plans of wave {number} differ"]
         event, drawn = _released(wave, replayed.ledger, reports[number])

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from voxpop.journal.journal import Known
 from voxpop.journal.question import confidence_of
-from voxpop.model.waves import Forecast
+from voxpop.model.waves import Forecast, Plan
 from voxpop.model.words import counted, percent
 from voxpop.report.summary import describe, expectation, number
 from voxpop.service.messages import Chance, Count, Decision, NotNegative, Numbers, Reply, says
@@ -216,11 +216,20 @@ def in_force(snapshot: Snapshot, row: Any, now: float) -> DecisionInForce:
     begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
     if snapshot.wave is not None and begun:
         plan, done = snapshot.wave.plan, steps.rounds_played(snapshot, row, now)
-        ends = np.cumsum(plan.pulls)
         if done < plan.asked:
-            place = int(np.searchsorted(ends, done, side="right"))
-            index, left = int(plan.arms[place]), int(ends[place]) - done
+            index, left = played_at(plan, done)
     return DecisionInForce(index, snapshot.definition.problem.decisions[index], left)
+
+
+def played_at(plan: Plan, done: int) -> tuple[int, int]:
+    """Return the action that is in force after so many rounds of a wave, and for how many more it stays so."""
+    if plan.orders is None:  # there may be very many rounds
+        ends = np.cumsum(plan.pulls)
+        place = int(np.searchsorted(ends, done, side="right"))
+        return int(plan.arms[place]), int(ends[place]) - done
+    left = plan.sequence[done:]
+    others = np.flatnonzero(left != left[0])
+    return int(left[0]), int(others[0]) if len(others) else len(left)
 
 
 def watched(context: Context, study: str) -> Watch:

@@ -7,14 +7,16 @@ has not grown; if another coordinator has already taken the step, it does nothin
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from voxpop.journal.journal import Finished, Opened
-from voxpop.model.waves import End
+from voxpop.model.waves import End, Plan, changed
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import newest_person
@@ -25,6 +27,7 @@ from voxpop.service.study.stages import Life, Stage
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler
+MOST_SHUFFLED = 10_000  # rounds of a wave whose orders are random; longer ones play one arm after the other
 LEAST_JUMP = 1.0  # seconds by which a clock must be behind to be called wrong: two coordinators' clocks differ a little
 
 
@@ -153,13 +156,17 @@ def _failed(context: Context, study: str, attempt: str) -> bool:
 
 
 def _open(context: Context, snapshot: Snapshot) -> None:
-    """Append the next wave, or the end of the study. Planning needs no lock: every coordinator plans the same."""
+    """Append the next wave, or the end of the study. Planning needs no lock: every coordinator plans the same.
+
+    Only the orders of play differ, and those that are appended count.
+    """
     study, wave, now = snapshot.study, snapshot.following, context.clock()
     event: Opened | Finished
     if isinstance(wave, End):
         planned, event = None, Finished(wave.reason)
         changes: dict[str, Any] = {"stage": Stage.FINISHED}
     else:
+        wave = replace(wave, plan=_in_order(wave.plan))
         planned, event = replace(snapshot, wave=wave), Opened(wave.plan, wave.release)
         batch = None if wave.release.batch is None else new_key()
         changes = {"wave": wave.plan.wave, "batch": batch, "stage": Stage.OPEN, "opened_at": now, "attempt": None}
@@ -175,6 +182,12 @@ def _open(context: Context, snapshot: Snapshot) -> None:
             context.note("finished", study=study, reason=wave.reason)
         else:
             context.note("opened", study=study, wave=wave.plan.wave)
+
+
+def _in_order(plan: Plan) -> Plan:
+    """Return the plan with random orders of play, unless they would fill the log; everybody reports on all rounds."""
+    plan = changed(plan, blocks=1)
+    return plan if plan.asked > MOST_SHUFFLED else plan.shuffled(np.random.default_rng(secrets.randbits(128)))
 
 
 def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dict[str, Any]:
