@@ -10,6 +10,14 @@ RANDOMNESS = "client/test_randomness.py"
 
 FAULTS = [
     Fault(
+        "always the first block",
+        "A device reports on the first block of a wave, whichever it is asked about.",
+        "client/device.py",
+        'wave.get("block", 1), least=1',
+        "1, least=1",
+        ("vectors/test_vectors.py::test_what_is_sent[none]",),
+    ),
+    Fault(
         "promise not checked",
         "A device answers whatever it is asked for.",
         "client/device.py",

@@ -1,5 +1,6 @@
 """The default policy in the service: its waves are the simulator's, and it ends with a reason."""
 
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,12 @@ def ran(stack: ExitStack, folder: Path, made: Definition, people: int = 150, **n
 def test_the_waves_of_the_service_are_the_simulators(tmp_path: Path, model: str) -> None:
     with ExitStack() as stack:
         it = ran(stack, tmp_path, of_model(model), noise=AgentNoise())
-        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        assert disagreements(it.coordinator.log(STUDY), it.reports, blocks=it.blocks) == []
         found = it.coordinator.snapshots.current(STUDY)
         assert len(found.closed) >= 2
+        assert {wave.plan.blocks for wave in found.closed} == ({1, 2} if model == "none" else {1})
         it.reports[2][0][0] += 3.0
-        assert disagreements(it.coordinator.log(STUDY), it.reports) != []
+        assert disagreements(it.coordinator.log(STUDY), it.reports, blocks=it.blocks) != []
 
 
 @pytest.mark.parametrize("model", ["none", "central"])
@@ -115,14 +117,22 @@ def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
         assert it.coordinator.decision(STUDY).rounds == 0
 
 
-@pytest.mark.parametrize("pulls", [[4, 4, 4], [3, 1, 5], [1]])
-def test_the_decision_in_force_in_a_round_is_the_one_of_the_order_of_play(pulls: list[int]) -> None:
+@pytest.mark.parametrize("pulls", [[4, 4, 4], [3, 1, 5], [1], [40, 40]])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_the_decision_in_force_in_a_round_is_the_one_of_the_order_of_play(pulls: list[int], blocks: int) -> None:
     """Also where some arms are played more often, one after the other; and for as many rounds as it says."""
-    plan = Plan(1, np.array([2, 3, 7])[: len(pulls)], np.array(pulls), 100).shuffled(np.random.default_rng(0))
+    blocks = blocks if len(set(pulls)) == 1 and not pulls[0] % blocks else 1
+    plan = Plan(1, np.array([2, 3, 7])[: len(pulls)], np.array(pulls), 100, blocks=blocks)
+    plan = plan.shuffled(np.random.default_rng(0))
+    ends = [plan.asked // blocks * (block + 1) for block in range(blocks)]
+    lived = Counter[tuple[int, int]]()
     for done in range(plan.asked):
-        index, left = played_at(plan, done)
+        index, left, block = played_at(plan, done)
         assert plan.sequence[done : done + left].tolist() == [index] * left
-        assert plan.sequence[done + left : done + left + 1].tolist() != [index]
+        assert done + left in ends or plan.sequence[done + left] != index
+        assert (ends[block - 1] - plan.asked // blocks) <= done < done + left <= ends[block - 1]
+        lived[block, index] += 1
+    assert [lived[block + 1, arm] for block in range(blocks) for arm in plan.arms] == [*plan.lived] * blocks
 
 
 def test_the_orders_of_a_wave_are_the_operating_systems_and_stay(tmp_path: Path) -> None:
@@ -155,7 +165,7 @@ def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> No
         with pytest.raises(Refusal, match="is over") as refused:
             enrol(it.coordinator, STUDY, "k" * 40)
         assert refused.value.status == 410
-        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        assert disagreements(it.coordinator.log(STUDY), it.reports, blocks=it.blocks) == []
 
 
 def test_a_wave_with_too_few_people_says_how_many_must_register(tmp_path: Path) -> None:
@@ -183,7 +193,7 @@ def test_other_policies_run_in_the_service_too(tmp_path: Path, name: str) -> Non
     settings = {"equal-split": {"people": 8}, "thompson": {"people": 2, "steps": 6}}.get(name, {})
     with ExitStack() as stack:
         it = ran(stack, tmp_path, definition(None, 500, make_policy(name, **settings)), people=150)
-        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        assert disagreements(it.coordinator.log(STUDY), it.reports, blocks=it.blocks) == []
         status = msgspec.json.decode(msgspec.json.encode(it.status), type=Status)
         assert status.best.expected_loss is None
         assert not any(sentence.startswith("Expected loss") for sentence in status.says)

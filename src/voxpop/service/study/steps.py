@@ -16,7 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from voxpop.journal.journal import Finished, Opened
-from voxpop.model.waves import End, Plan, changed
+from voxpop.model.waves import End, Plan
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import newest_person
@@ -185,9 +185,10 @@ def _open(context: Context, snapshot: Snapshot) -> None:
 
 
 def _in_order(plan: Plan) -> Plan:
-    """Return the plan with random orders of play, unless they would fill the log; everybody reports on all rounds."""
-    plan = changed(plan, blocks=1)
-    return plan if plan.asked > MOST_SHUFFLED else plan.shuffled(np.random.default_rng(secrets.randbits(128)))
+    """Return the plan with random orders of play, unless they would fill the log."""
+    if plan.blocks == 1 and plan.asked > MOST_SHUFFLED:
+        return plan
+    return plan.shuffled(np.random.default_rng(secrets.randbits(128)))
 
 
 def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dict[str, Any]:
