@@ -15,7 +15,12 @@ FAULTS = [
         "client/device.py",
         'wave.get("block", 1), least=1',
         "1, least=1",
-        ("vectors/test_vectors.py::test_what_is_sent[none]",),
+        (
+            (
+                "service/test_blocks.py::"
+                "test_a_study_over_http_learns_from_each_block_what_its_people_lived_through_there"
+            ),
+        ),
     ),
     Fault(
         "promise not checked",

@@ -38,12 +38,12 @@ DEADLINE = 100.0
 Answers = dict[tuple[int, int, int], float]  # by wave, block and arm
 
 
-def study(strata: Strata | None = None) -> Definition:
+def study(strata: Strata | None = None, most: int = 24) -> Definition:
     """A study with a pilot, so that its first wave already measures what rounds do to everybody: in two blocks."""
     points = np.linspace(0, 1, 6)
     pilot = Evidence(points[[0, 3, 5], None], np.ones(3), 5, np.array([0.1, 0.3, 0.2]))
     problem = Problem(points, SquaredExponential(0.3), 0.1, 0.2, norm_bound=1.0, horizon=300, pilot=[pilot])
-    policy = make_policy("waves", most_people=24, most_waves=3)
+    policy = make_policy("waves", most_people=most, most_waves=3)
     return Definition(problem, policy, NoPrivacy(), rules=Rules(deadline=DEADLINE), strata=strata)
 
 
@@ -291,6 +291,14 @@ def test_rounds_are_played_again_in_their_orders_for_the_people_that_a_block_lac
         it.answer_all()
         it.settle()
         assert [wave.feedback.count for wave in it.coordinator.snapshots.current(STUDY).closed] == [plan.people]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_wave_of_very_few_people_has_no_block_without_anybody(tmp_path: Path, most: int) -> None:
+    with world(str(tmp_path / "c.db"), study(most=most), people=5) as it:
+        it.run()
+        assert [wave.plan.blocks for wave in it.coordinator.snapshots.current(STUDY).closed] == [min(most, 2)]
+        assert Counter(it.blocks[1]) == ({1: 1} if most == 1 else halves(most))
 
 
 def test_the_release_is_that_of_the_blocks_averages(tmp_path: Path) -> None:

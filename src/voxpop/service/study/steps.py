@@ -16,7 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from voxpop.journal.journal import Finished, Opened
-from voxpop.model.waves import End, Plan
+from voxpop.model.waves import End, Plan, changed
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import newest_person
@@ -185,7 +185,8 @@ def _open(context: Context, snapshot: Snapshot) -> None:
 
 
 def _in_order(plan: Plan) -> Plan:
-    """Return the plan with random orders of play, unless they would fill the log."""
+    """Return the plan with random orders of play, unless they would fill the log; a block needs somebody."""
+    plan = plan if plan.people >= plan.blocks else changed(plan, blocks=1)
     if plan.blocks == 1 and plan.asked > MOST_SHUFFLED:
         return plan
     return plan.shuffled(np.random.default_rng(secrets.randbits(128)))
