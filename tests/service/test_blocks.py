@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from voxpop.model.strata import Strata
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
 from voxpop.privacy import Ledger, NoPrivacy, Secure
-from voxpop.service.demo.crowd import disagreements
+from voxpop.service.demo.crowd import Crowd, disagreements, model_tastes, promise_of, simulated
 from voxpop.service.keys import new_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import invitations
@@ -116,6 +117,24 @@ def test_a_study_over_http_learns_from_each_block_what_its_people_lived_through_
     assert disagreements(coordinator.log(STUDY), reports, blocks=blocks) == []  # the plans are a study's
     others = {wave: sorted(each) for wave, each in blocks.items()}
     assert disagreements(coordinator.log(STUDY), reports, blocks=others) != []
+    coordinator.database.close()
+
+
+def test_simulated_devices_report_on_their_block_and_the_simulator_agrees(tmp_path: Path) -> None:
+    made, coordinator = study(), Coordinator(open_store(str(tmp_path / "c.db"), "coordinator"), SECRET)
+    coordinator.create(STUDY, made)
+    app = CoordinatorApp(coordinator).guarded(RateLimit(0, 1), 2**20)
+    with served(app) as url, httpx.Client() as http, ThreadPoolExecutor(4) as pool:
+        named: dict[str, Any] = {"url": url, "study": STUDY, "promise": promise_of(made), "http": http}
+        crowd = Crowd(simulated(model_tastes(made.problem), range(60), made.direction, **named), pool, longest=0.0)
+        crowd.register()
+        while take_step(coordinator, STUDY) or coordinator.snapshots.current(STUDY).ended is None:
+            while (now := coordinator.decision(STUDY)).rounds:
+                coordinator.play(STUDY, now.wave, new_key(), now.rounds)
+            take_step(coordinator, STUDY)
+            crowd.check_in()
+    assert Counter(crowd.blocks[1]) == halves(len(crowd.reports[1]))
+    assert disagreements(coordinator.log(STUDY), crowd.reports, blocks=crowd.blocks) == []
     coordinator.database.close()
 
 
