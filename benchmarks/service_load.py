@@ -145,7 +145,7 @@ def prepare(
         connection.execute(sa.insert(people), rows)
         invited = Invitations(connection, STUDY, 1)
         chosen = invited.draw(PEOPLE, 1, 2**62)
-        invited.insert(made(SECRET.encode(), STUDY, 1, chosen, time.time() + 1e6, True))
+        invited.insert(made(SECRET.encode(), STUDY, 1, [(person, 1) for person in chosen], time.time() + 1e6, True))
         nonces = connection.execute(sa.select(invitations.c.nonce).order_by(invitations.c.id)).scalars()
         return coordinator, [token_of(SECRET.encode(), nonce) for nonce in nonces]
 

@@ -99,6 +99,7 @@ PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.journal.replay", "Simulated"),  # a check, after the fact
     ("voxpop.privacy", "Simulated"),
     ("voxpop.privacy.sources", "Simulated"),
+    ("voxpop.service.study.steps", "default_rng"),  # orders of play, with a seed of the operating system
     ("voxpop.service.demo.crowd", "default_rng"),  # the people of voxpop demo and voxpop fleet
     ("voxpop.study.study", "default_rng"),  # the order of play, seeded by the operating system
 }

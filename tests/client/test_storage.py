@@ -4,9 +4,11 @@ import sqlite3
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from voxpop.client import Memory
 from voxpop.client.storage import Outgoing
+from voxpop.errors import InputError
 
 
 def test_nothing_of_a_report_or_a_reward_is_on_the_device_after_its_wave(tmp_path: Path) -> None:
@@ -49,6 +51,29 @@ def test_a_file_from_before_there_were_shares_is_upgraded(tmp_path: Path) -> Non
     assert left is not None
     assert (left.address, left.twin) == ("https://c.example/v2/studies/tea/waves/1/report", None)
     assert memory.averages(2, [0]) == [0.75]
+    memory.close()
+
+
+def test_a_file_from_before_there_were_blocks_is_upgraded(tmp_path: Path) -> None:
+    """What was recorded is of block 1, and the rewards of other blocks stay apart from it."""
+    path = tmp_path / "d.db"
+    with sqlite3.connect(path) as file:
+        file.executescript(FORMER.replace("phases", "waves").replace("phase", "wave").replace("/v1/", "/v2/"))
+    file.close()
+    for _ in range(2):
+        memory = Memory(path)
+        assert [memory.averages(wave, [0]) for wave in (1, 2)] == [[0.5], [0.75]]
+        memory.close()
+    memory = Memory(path)
+    memory.record(2, 0, 0.25, 4)
+    memory.record(2, 0, 5.0, 2, block=2)
+    memory.record(2, 0, 2.0, 1, block=2)
+    assert [memory.averages(2, [0], block) for block in (1, 2)] == [[0.5], [4.0]]
+    assert np.isnan(memory.averages(2, [0], 3)).all()
+    memory.forget(2)
+    assert np.isnan([memory.averages(2, [0], block) for block in (1, 2)]).all()
+    with pytest.raises(InputError, match="block must be a whole number, at least 1, got 0"):
+        memory.record(2, 0, 1.0, block=0)
     memory.close()
 
 

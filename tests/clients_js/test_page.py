@@ -122,7 +122,7 @@ def test_a_page_that_is_reloaded_while_it_sends_makes_no_second_report(browser: 
         load(page)
         kept = state(page)
         assert kept["made"] == [3]
-        assert kept["rewards"] == {"3": {"10": [1, 0.5]}}
+        assert kept["rewards"] == {"3": {"1": {"10": [1, 0.5]}}}
         assert [upload["body"] for upload in kept["outgoing"]["uploads"]] == site.uploads
         site.silent = False
         assert check_in(page) == ANSWERED

@@ -10,6 +10,19 @@ RANDOMNESS = "client/test_randomness.py"
 
 FAULTS = [
     Fault(
+        "always the first block",
+        "A device reports on the first block of a wave, whichever it is asked about.",
+        "client/device.py",
+        'wave.get("block", 1), least=1',
+        "1, least=1",
+        (
+            (
+                "service/test_blocks.py::"
+                "test_a_study_over_http_learns_from_each_block_what_its_people_lived_through_there"
+            ),
+        ),
+    ),
+    Fault(
         "promise not checked",
         "A device answers whatever it is asked for.",
         "client/device.py",

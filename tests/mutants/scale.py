@@ -11,8 +11,8 @@ FAULTS = [
         "counter not compared",
         "A wave is released although its counter disagrees with its reports.",
         "service/study/collecting.py",
-        "    if tally.count != counted:\n",
-        "    if tally.count > counted:\n",
+        "    if found != counted:\n",
+        "    if found > counted:\n",
         (f"{TALLIES}::test_a_wave_whose_counters_disagree_with_its_reports_is_not_closed",),
     ),
     Fault(

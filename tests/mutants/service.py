@@ -9,6 +9,8 @@ ENCODINGS = "service/test_encodings.py"
 WAVES = "service/test_one_wave.py"
 RANDOMNESS = "service/test_randomness.py"
 STRATA = "service/test_strata.py"
+BLOCKS = "service/test_blocks.py"
+ORDERS = "service/test_waves_of_service.py::test_the_decision_in_force_in_a_round_is_the_one_of_the_order_of_play"
 DURABLE = "service/test_durable.py"
 MISDIRECTED = "service/test_misdirected.py"
 GUESSES = f"{TRUST}::test_reports_of_closed_waves_cannot_be_guessed_from_database_and_secret"
@@ -18,8 +20,8 @@ FAULTS = [
         "one person drawn twice",
         "Whoever is drawn again may have been drawn a moment ago, and is invited twice or never.",
         "service/study/collecting.py",
-        "chosen += invited.draw_again(count, most, row.newest, one, besides=drawn[one])",
-        "chosen += invited.draw_again(count, most, row.newest, one)",
+        "drawn[one] += invited.draw_again(count, most, row.newest, one, besides=drawn[one])",
+        "drawn[one] += invited.draw_again(count, most, row.newest, one)",
         (
             (
                 "service/test_asking.py::"
@@ -202,9 +204,25 @@ FAULTS = [
         "release told before it is stored",
         "The service's log tells the average inside the transaction; if that fails, another one is drawn.",
         "service/study/collecting.py",
-        "people=tally.count)",
-        "people=tally.count, mean=feedback.mean.tolist())",
+        "people=feedback.count)",
+        "people=feedback.count, mean=feedback.mean.tolist())",
         (f"{DURABLE}::test_the_log_keeps_the_release_and_nothing_beside_it",),
+    ),
+    Fault(
+        "replaced in any block",
+        "Whoever does not answer is replaced, but in another block, which then has too many people.",
+        "service/study/collecting.py",
+        "        free[stratum] += [block] * (quota - held.get((stratum, block), 0))\n",
+        "        free[stratum] += [block] * quota\n",
+        (f"{BLOCKS}::test_who_does_not_answer_is_replaced_in_their_own_block[sqlite]",),
+    ),
+    Fault(
+        "a decision that outlasts its block",
+        "The rounds of a decision at the end of a block and at the beginning of the next count as those of the first.",
+        "service/study/status.py",
+        "left = plan.sequence[done : block * each]",
+        "left = plan.sequence[done:]",
+        (f"{ORDERS}[2-pulls3]",),
     ),
     Fault(
         "participation not counted",

@@ -36,7 +36,7 @@ FAULTS = [
         "withdrawn person invited after the draw",
         "A person who withdraws between the draw and the invitation is invited.",
         "service/study/collecting.py",
-        "if not all_here(connection, chosen, row.newest):",
+        "if not all_here(connection, [person for person, _ in chosen], row.newest):",
         "if False:",
         (f"{WITHDRAWAL}::test_one_who_leaves_between_the_draw_and_the_invitation_is_not_invited",),
     ),

@@ -144,7 +144,8 @@ def test_nobody_gets_a_second_invitation_while_the_first_is_open(tmp_path: Path)
         it.settle()
         snapshot = it.coordinator.snapshots.current(STUDY)
         with it.coordinator.database.read() as connection:
-            held = list(connection.execute(sa.select(schema.invitations.c.person)).scalars())
+            wanted = sa.select(schema.invitations.c.person, schema.invitations.c.block)
+            held = [(row.person, row.block) for row in connection.execute(wanted)]
         before = (Stage.COLLECTING, len(held), len(held) - 1)  # one person fewer had been asked when it drew
         assert not collecting._invite(it.coordinator.context, snapshot, held[:1], before, 0)
         assert len(dict(it.invited())) == 12

@@ -112,10 +112,10 @@ def test_it_is_given_up_when_nothing_happens_any_more(monkeypatch: pytest.Monkey
 
 def test_reports_that_were_counted_are_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = SimpleNamespace(wave=1, report=[0.5])
-    device: Any = SimpleNamespace(made=made, next_check_in=None)
+    device: Any = SimpleNamespace(made=made, block=2, next_check_in=None)
     monkeypatch.setattr(Device, "check_in", lambda _: Outcome.ANSWERED)
     with ThreadPoolExecutor(1) as pool:
         people = crowd.Crowd([device], pool, clock=count(step=10).__next__)
         people.check_in()
         people.check_in()
-    assert people.reports == {1: [[0.5]]}
+    assert (people.reports, people.blocks) == ({1: [[0.5]]}, {1: [2]})

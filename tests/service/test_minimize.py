@@ -38,6 +38,8 @@ def test_costs_lead_to_the_same_plans_and_are_shown_as_costs(tmp_path: Path) -> 
     gained, rewards = conducted(tmp_path / "a.db", Direction.MAXIMIZE)
     spent, costs = conducted(tmp_path / "b.db", Direction.MINIMIZE)
     assert costs[0] == {**rewards[0], "direction": "minimize"}
+    for event in (*costs, *rewards):
+        event.get("plan", {}).pop("orders", None)  # which are drawn for each
     assert costs[1:] == rewards[1:]
     assert spent.status.best == gained.status.best
     np.testing.assert_array_equal(spent.estimates, 0.0 - np.array(gained.estimates))

@@ -44,7 +44,7 @@ def test_people_and_their_nonces_follow_from_the_operating_system_s_bits(tmp_pat
         def draw() -> list[Any]:
             with link.begin() as change:
                 chosen = Invitations(link, STUDY, 1).draw(50, 1, 2**62)
-                Invitations(link, STUDY, 1).insert(made(SECRET, STUDY, 1, chosen, 0.0, True))
+                Invitations(link, STUDY, 1).insert(made(SECRET, STUDY, 1, [(one, 1) for one in chosen], 0.0, True))
                 found = link.execute(sa.select(table.c.person, table.c.nonce, table.c.token_hash)).all()
                 change.rollback()
             assert {len(row.nonce) for row in found} == {16}

@@ -37,7 +37,7 @@ def status(snapshot: Snapshot, **others: Any) -> Status:
         "wave": 1,
         "funnel": Funnel(),
         "active": len(snapshot.state.active),
-        "in_force": DecisionInForce(best.index, best.decision, 0),
+        "in_force": DecisionInForce(best.index, best.decision, 0, 1),
         "best": best,
         "forecast": None if plan is None else plan.forecast,
         "arms": 0 if plan is None else len(plan.arms),
@@ -75,7 +75,7 @@ def test_people_who_are_all_taken_for_honest_are_not_mentioned() -> None:
 
 
 def test_without_answers_nothing_is_called_the_best() -> None:
-    snapshot, trying = begun(), DecisionInForce(2, [0.4], 2)
+    snapshot, trying = begun(), DecisionInForce(2, [0.4], 2, 1)
     unanswered = snapshot.unanswered
     assert unanswered == "nobody has answered yet, and this rests on the study's assumptions alone"
     said = sentences(status(snapshot), unanswered=unanswered)[0]
@@ -123,7 +123,7 @@ def test_the_decision_in_force_and_the_best_are_told_apart() -> None:
     snapshot = begun()
     best = best_decision(snapshot)
     index = (best.index + 1) % 6
-    trying = DecisionInForce(index, snapshot.definition.problem.decisions[index], 2)
+    trying = DecisionInForce(index, snapshot.definition.problem.decisions[index], 2, 1)
     said = sentences(status(snapshot, stage=Stage.PLAYING, in_force=trying))[0]
     assert said.startswith("In force: (")
     assert ", for 2 more rounds of wave 1; best so far: (" in said

@@ -1,5 +1,6 @@
 """The default policy in the service: its waves are the simulator's, and it ends with a reason."""
 
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -8,16 +9,19 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.helpers_randomness import assert_from_the_operating_system
 from tests.service.test_one_wave import AgentNoise
 from tests.service.world import SECRET, STUDY, World, definition, enrol, own_shuffler, private, take_step, world
+from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Private
 from voxpop.service.demo.crowd import disagreements
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store
+from voxpop.service.study import steps
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition
-from voxpop.service.study.status import Status, best_decision
+from voxpop.service.study.status import Status, best_decision, played_at
 
 
 def waves(**settings: Any) -> Policy:
@@ -41,11 +45,12 @@ def ran(stack: ExitStack, folder: Path, made: Definition, people: int = 150, **n
 def test_the_waves_of_the_service_are_the_simulators(tmp_path: Path, model: str) -> None:
     with ExitStack() as stack:
         it = ran(stack, tmp_path, of_model(model), noise=AgentNoise())
-        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        assert disagreements(it.coordinator.log(STUDY), it.reports, blocks=it.blocks) == []
         found = it.coordinator.snapshots.current(STUDY)
         assert len(found.closed) >= 2
+        assert {wave.plan.blocks for wave in found.closed} == ({1, 2} if model == "none" else {1})
         it.reports[2][0][0] += 3.0
-        assert disagreements(it.coordinator.log(STUDY), it.reports) != []
+        assert disagreements(it.coordinator.log(STUDY), it.reports, blocks=it.blocks) != []
 
 
 @pytest.mark.parametrize("model", ["none", "central"])
@@ -101,15 +106,50 @@ def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:
         it.settle()
         plan = it.coordinator.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
         other = next(int(arm) for arm in plan.arms if arm != plan.reference)
-        for place, arm in enumerate(plan.arms):
+        for place, arm in enumerate(plan.sequence):
             assert it.status.in_force.index == it.coordinator.decision(STUDY).index == arm
-            it.coordinator.play(STUDY, 1, str(place), int(plan.pulls[place]))
+            it.coordinator.play(STUDY, 1, str(place), 1)
         assert it.coordinator.decision(STUDY).index == plan.reference  # even before anybody is invited
         it.settle()
         assert it.status.stage == "collecting"
         assert plan.rest == 10
         assert it.status.in_force.index == it.status.best.index == plan.reference != other
         assert it.coordinator.decision(STUDY).rounds == 0
+
+
+@pytest.mark.parametrize("pulls", [[4, 4, 4], [3, 1, 5], [1], [40, 40]])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_the_decision_in_force_in_a_round_is_the_one_of_the_order_of_play(pulls: list[int], blocks: int) -> None:
+    """Also where some arms are played more often, one after the other; and for as many rounds as it says."""
+    blocks = blocks if len(set(pulls)) == 1 and not pulls[0] % blocks else 1
+    plan = Plan(1, np.array([2, 3, 7])[: len(pulls)], np.array(pulls), 100, blocks=blocks)
+    plan = plan.shuffled(np.random.default_rng(0))
+    ends = [plan.asked // blocks * (block + 1) for block in range(blocks)]
+    lived = Counter[tuple[int, int]]()
+    for done in range(plan.asked):
+        index, left, block = played_at(plan, done)
+        assert plan.sequence[done : done + left].tolist() == [index] * left
+        assert done + left in ends or plan.sequence[done + left] != index
+        assert (ends[block - 1] - plan.asked // blocks) <= done < done + left <= ends[block - 1]
+        lived[block, index] += 1
+    assert [lived[block + 1, arm] for block in range(blocks) for arm in plan.arms] == [*plan.lived] * blocks
+
+
+def test_the_orders_of_a_wave_are_the_operating_systems_and_stay(tmp_path: Path) -> None:
+    shape = Plan(1, np.arange(5), np.full(5, 16), 100)
+    assert_from_the_operating_system(lambda: steps._in_order(shape).sequence.tolist(), bits=128)
+    assert steps._in_order(shape).orders.shape == (16, 5)  # type: ignore[union-attr]
+    assert steps._in_order(Plan(1, np.arange(5), np.full(5, 10**12), 100)).orders is None
+    address = str(tmp_path / "c.db")
+    with world(address, of_model("none"), people=150) as it:
+        it.settle()
+        plan = it.coordinator.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
+        other = Coordinator(open_store(address, "coordinator"), SECRET, clock=it.clock)
+        same = other.snapshots.current(STUDY).wave.plan  # type: ignore[union-attr]
+        assert plan.orders is not None
+        assert same.sequence.tolist() == plan.sequence.tolist()
+        assert other.decision(STUDY).index == plan.sequence[0]
+        other.database.close()
 
 
 def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> None:
@@ -125,7 +165,7 @@ def test_a_study_in_which_asking_does_not_pay_ends_at_once(tmp_path: Path) -> No
         with pytest.raises(Refusal, match="is over") as refused:
             enrol(it.coordinator, STUDY, "k" * 40)
         assert refused.value.status == 410
-        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        assert disagreements(it.coordinator.log(STUDY), it.reports, blocks=it.blocks) == []
 
 
 def test_a_wave_with_too_few_people_says_how_many_must_register(tmp_path: Path) -> None:
@@ -153,7 +193,7 @@ def test_other_policies_run_in_the_service_too(tmp_path: Path, name: str) -> Non
     settings = {"equal-split": {"people": 8}, "thompson": {"people": 2, "steps": 6}}.get(name, {})
     with ExitStack() as stack:
         it = ran(stack, tmp_path, definition(None, 500, make_policy(name, **settings)), people=150)
-        assert disagreements(it.coordinator.log(STUDY), it.reports) == []
+        assert disagreements(it.coordinator.log(STUDY), it.reports, blocks=it.blocks) == []
         status = msgspec.json.decode(msgspec.json.encode(it.status), type=Status)
         assert status.best.expected_loss is None
         assert not any(sentence.startswith("Expected loss") for sentence in status.says)

@@ -102,6 +102,7 @@ class World:
     shuffler: Shuffler | None = None
     keys: list[str] = field(default_factory=list)
     reports: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
+    blocks: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # of these reports
     asked: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # waves, by key
     plays: int = 0
     halves: dict[tuple[str, bytes], tuple[Array, Array]] = field(default_factory=dict)  # by token and report
@@ -155,6 +156,7 @@ class World:
         verdict = self.upload(invitation, report)
         if verdict is True:
             self.reports[told["wave"]].append(report[0].tolist())
+            self.blocks[told["wave"]].append(told.get("block", 1))
             self.asked[key].append(told["wave"])
         return verdict
 

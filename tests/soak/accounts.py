@@ -74,7 +74,7 @@ def audit(account: Account, found: Stored, shuffled: Callable[[str], int]) -> li
     `shuffled` tells how many reports of an open batch the shuffler holds.
     """
     wrong = list(account.faults)
-    reports = _counted(account, found, wrong)
+    reports, blocks = _counted(account, found, wrong)
     closed = _closed(account.log)
     for wave, number in closed.items():
         if len(reports[wave]) != number:
@@ -89,13 +89,16 @@ def audit(account: Account, found: Stored, shuffled: Callable[[str], int]) -> li
         if len(reports[wave]) > held:
             wrong.append(f"wave {wave}: {len(reports[wave])} reports were acknowledged, and {held} are stored")
     if not wrong:  # otherwise these are not the reports that were released
-        wrong = disagreements(account.log, reports, own_noise=True)
+        wrong = disagreements(account.log, reports, own_noise=True, blocks=blocks)
     return [f"{account.name}: {sentence}" for sentence in wrong]
 
 
-def _counted(account: Account, found: Stored, wrong: list[str]) -> dict[int, list[list[float]]]:
-    """Collect the reports that must be in releases, by wave: those told counted, and those the database confirms."""
+def _counted(
+    account: Account, found: Stored, wrong: list[str]
+) -> tuple[dict[int, list[list[float]]], dict[int, list[int]]]:
+    """Collect the reports that must be in releases, and their blocks: those told counted or that the database has."""
     reports: dict[int, list[list[float]]] = defaultdict(list)
+    blocks: dict[int, list[int]] = defaultdict(list)
     account.late = account.confirmed = 0
     for word in account.told.values():
         took_part = found.participations.get(word["key"], 0)
@@ -105,9 +108,10 @@ def _counted(account: Account, found: Stored, wrong: list[str]) -> dict[int, lis
                 wrong.append(f"person {word['person']} was told that it was too late, and was counted")
         elif word["verdict"] == "ANSWERED" or took_part:
             account.confirmed += word["verdict"] != "ANSWERED"
-            for wave, report in word["reports"]:
+            for wave, report, block in word["reports"]:
                 reports[wave].append(report)
-    return reports
+                blocks[wave].append(block)
+    return reports, blocks
 
 
 def _closed(log: list[Record]) -> dict[int, int]:

@@ -46,15 +46,19 @@ def say(**document: Any) -> None:
 
 
 class Witnessed(Memory):
-    """A memory that shows each report that is kept in it to someone who outlives it."""
+    """A memory that shows each report that is kept in it, with its block, to someone who outlives it."""
 
-    def __init__(self, path: Path | None, seen: list[Outgoing]) -> None:
+    def __init__(self, path: Path | None, seen: list[tuple[Outgoing, int]]) -> None:
         super().__init__(path)
-        self._seen = seen
+        self._seen, self._block = seen, 1
+
+    def averages(self, wave: int, arms: list[int], block: int = 1) -> list[float]:
+        self._block = block
+        return super().averages(wave, arms, block)
 
     def keep(self, outgoing: Outgoing) -> None:
         super().keep(outgoing)
-        self._seen.append(outgoing)
+        self._seen.append((outgoing, self._block))
 
 
 class Network(Lossy):
@@ -75,7 +79,7 @@ class Person:
     path: Path | None
     absent: bool  # registers, and is never seen again
     make: Callable[[], Device]
-    seen: list[Outgoing] = field(default_factory=list)  # reports that were made
+    seen: list[tuple[Outgoing, int]] = field(default_factory=list)  # reports that were made, with their blocks
     key: str = ""  # the hash of the device's key
     lived: int = 0  # the last wave whose rewards were recorded
     verdict: Outcome | None = None  # on the report
@@ -102,8 +106,9 @@ class Person:
         """Live through the wave, if that is still to come, and check in."""
         with self.device() as device:
             if self.lived < wave:
-                for arm, reward in enumerate(rewards(rng)):
-                    device.record(wave, arm, reward)
+                for block in (1, 2):
+                    for arm, reward in enumerate(rewards(rng)):
+                        device.record(wave, arm, reward, block=block)
                 self.lived = wave
             outcome = device.check_in()
         if outcome in VERDICTS and self.verdict is not Outcome.ANSWERED:
@@ -191,7 +196,7 @@ class Crowd:
                 self._tell(person)
 
     def _tell(self, person: Person) -> None:
-        reports = [(report.wave, report.report) for report in person.seen]
+        reports = [(report.wave, report.report, block) for report, block in person.seen]
         verdict = None if person.verdict is None else person.verdict.name
         say(study=self.name, person=person.number, key=person.key, verdict=verdict, reports=reports)
 

@@ -43,7 +43,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Account, 
         account = Account(STUDY, Kind("local", "dpbe", False), 0)
         left = {wave: list(reports) for wave, reports in it.reports.items()}
         for number, (key, (wave,)) in enumerate(it.asked.items()):
-            reports = [(wave, left[wave].pop(0))]
+            reports = [(wave, left[wave].pop(0), 1)]
             word = {"person": number, "key": hash_key(key).hex(), "verdict": "ANSWERED", "reports": reports}
             account.hear(json.loads(json.dumps(word)))
         account.read(it.coordinator.log(STUDY))
@@ -81,8 +81,8 @@ def invented(account: Account) -> None:
 
 
 def changed(account: Account) -> None:
-    wave, report = account.told[3]["reports"][0]
-    account.told[3]["reports"] = [(wave, [number + 10**9 for number in report])]
+    wave, report, block = account.told[3]["reports"][0]
+    account.told[3]["reports"] = [(wave, [number + 10**9 for number in report], block)]
 
 
 @pytest.mark.parametrize(

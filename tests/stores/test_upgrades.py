@@ -17,15 +17,17 @@ from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord
 
-BEFORE = Path(__file__).parent / "before"  # a study in its second wave, by the last version that said "phase"
+# Studies in the middle of their second wave: by the last version that said "phase", and by the last without blocks.
+BEFORE = Path(__file__).parent / "before"
+INVITED = {"3": 7, "5": 13}  # people who have not answered, besides seven who have
 
 
-def goes_on(database: Database, folder: Path) -> None:
+def goes_on(database: Database, folder: Path, version: str) -> World:
     """Check that the study has what it had, and conduct it to its end with the people who know it."""
-    known = json.loads((BEFORE / "people.json").read_text())
+    known = json.loads((BEFORE / f"people_{version}.json").read_text())
     record = ReleaseRecord(folder / "released")
     record.prepare()
-    shutil.copy(BEFORE / "released.json", record.folder / f"{STUDY}.json")
+    shutil.copy(BEFORE / f"released_{version}.json", record.folder / f"{STUDY}.json")
     clock = Clock(known["now"])
     coordinator = Coordinator(database, SECRET, clock=clock, released=record)
     it = World(coordinator, clock, keys=known["keys"], plays=known["plays"])
@@ -34,37 +36,44 @@ def goes_on(database: Database, folder: Path) -> None:
         "collecting",
         2,
         7,
-        7,
+        INVITED[version],
     )
-    assert it.status.best.certified is None  # it is no better than what is assumed
     it.run()
     last = record.of(STUDY)
     assert last is not None
     assert last.wave == it.status.wave > 2
     assert all(len(waves) == 1 for waves in it.asked.values())
+    return it
 
 
-def test_a_study_of_the_last_version_goes_on_in_the_middle_of_a_wave(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", ["3", "5"])
+def test_a_study_of_an_earlier_version_goes_on_in_the_middle_of_a_wave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    path = tmp_path / "c.db"
-    path.write_bytes(gzip.decompress((BEFORE / "coordinator_3.db.gz").read_bytes()))
-    with pytest.raises(InputError, match=f"coordinator_3, and .* run: voxpop migrate --database {path}") as call:
+    path, before = tmp_path / "c.db", f"coordinator_{version}"
+    path.write_bytes(gzip.decompress((BEFORE / f"{before}.db.gz").read_bytes()))
+    with pytest.raises(InputError, match=f"{before}, and .* run: voxpop migrate --database {path}") as call:
         open_store(str(path), "coordinator")
     refusal(call)
     done = main_of(monkeypatch)("migrate", "--database", path)
-    assert (done.code, done.out.strip()) == (0, f"{path}: coordinator_3 -> coordinator_5")
+    assert (done.code, done.out.strip()) == (0, f"{path}: {before} -> coordinator_6")
     with closing(open_store(str(path), "coordinator")) as database:
-        goes_on(database, tmp_path)
+        it = goes_on(database, tmp_path, version)
+        _, second, third, *_ = it.coordinator.snapshots.current(STUDY).closed
+        assert (second.plan.blocks, second.plan.orders) == (1, None)  # as it was begun
+        assert third.plan.orders is not None
+        assert third.plan.blocks == (2 if version == "5" else 1)  # that of version 3 has another policy
 
 
+@pytest.mark.parametrize("version", ["3", "5"])
 def test_a_backup_that_was_made_before_an_upgrade_becomes_a_database_of_either_kind(
-    address: str, tmp_path: Path
+    address: str, tmp_path: Path, version: str
 ) -> None:
     """A compressed database is a backup, too."""
     with closing(open_database(address)) as database:
-        assert restore_backup(database, BEFORE / "coordinator_3.db.gz").schema == "coordinator_3"
-        goes_on(database, tmp_path)
+        before = f"coordinator_{version}"
+        assert restore_backup(database, BEFORE / f"{before}.db.gz").schema == before
+        goes_on(database, tmp_path, version)
 
 
 def test_a_backup_of_the_earlier_format_is_refused(tmp_path: Path) -> None:

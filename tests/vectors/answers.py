@@ -13,13 +13,13 @@ PRIVATE = [model for model in MODELS if model != "none"]
 ADDED = [model for model in PRIVATE if model != "central"]  # the models in which devices add the noise
 CASES = "A promise, rewards as (wave, arm, reward, rounds), an invitation and the device's randomness; what is sent."
 ABOUT = {
-    "none": f"{CASES} Without privacy a device that lacks an average sends nothing.",
+    "none": f"{CASES} Rewards of block 2 say so. Without privacy a device that lacks an average sends nothing.",
     "central": f"{CASES} An average that is missing is answered with the centre.",
     "local": f"{CASES} `noise` is the discrete Gaussian noise, one whole number for each coordinate.",
     "shuffle": f"{CASES} `random` is the random bytes, in the order in which they are used.",
     "aggregate": f"{CASES} `random` is the random bytes, in the order in which they are used: rounding, noise, shares.",
 }
-Rewards = list[tuple[int, int, float, int]]
+Rewards = list[tuple[int, int, float, int] | tuple[int, int, float, int, int]]
 
 
 def lives(arms: int, draw: random.Random) -> dict[str, Rewards]:
@@ -31,7 +31,7 @@ def lives(arms: int, draw: random.Random) -> dict[str, Rewards]:
         "rewards of other waves and decisions besides": [*each, (2, 10, 9.0, 1), (4, 10, 9.0, 1), (3, 99, 9.0, 1)],
         "all but the first decision": each[1:],
         "nothing": [],
-        "rewards far outside the ball": [(3, arm, 1000 * reward, rounds) for _, arm, reward, rounds in each],
+        "rewards far outside the ball": [(3, one[1], 1000 * one[2], one[3]) for one in each],
         "rewards that no float can add up": [(3, 10 + arm, (-1) ** arm * 1.7e308, 9) for arm in range(arms)],
     }
 
@@ -65,12 +65,12 @@ def cases(model: str) -> list[Case]:
     """Make the cases of a trust model."""
     draw, made = random.Random(f"vectors of {model}"), list[Case]()
 
-    def add(name: str, data: Data, rewards: Rewards, promise: Data | None = None) -> None:
+    def add(name: str, data: Data, rewards: Rewards, promise: Data | None = None, block: int | None = None) -> None:
         noise = noise_of(data, draw)
         told: dict[str, Any] = {
             "promise": promise or promises(model),
             "rewards": rewards,
-            "invitation": invitation(data),
+            "invitation": invitation(data, block=block),
         }
         made.append(finished({"name": name, **told, **({"noise": noise} if noise else {})}, draw))
 
@@ -79,6 +79,13 @@ def cases(model: str) -> list[Case]:
         add(name, data, rewards)
     for name, data in others(model):
         add(name, data, lives(arms_of(data), draw)["every decision"])
+    if model == "none":  # with privacy everybody reports on the whole wave
+        data = release(model)
+        each = lives(arms_of(data), draw)["several rounds of some"]
+        second: Rewards = [(one[0], one[1], 2 - one[2], one[3], 2) for one in each]
+        add("the first of two blocks", data, [*second, *each], block=1)
+        add("the second of two blocks", data, [*each, *second], block=2)
+        add("a block of which a decision is missing", data, [*each, *second[1:4]], block=2)
     if model in ADDED:
         data, promise = border(model, enough=True)
         add("just enough noise", data, lives(arms_of(data), draw)["every decision"], promise)

@@ -57,7 +57,7 @@ def arms_of(data: Data) -> int:
     return len(data["ball"]["centre"]) if "ball" in data else int(data["arms"])
 
 
-def invitation(data: Data, wave: int = 3) -> Data:
+def invitation(data: Data, wave: int = 3, block: int | None = None) -> Data:
     """Make the invitation to answer a release."""
     told: Data = {
         "invited": True,
@@ -67,6 +67,8 @@ def invitation(data: Data, wave: int = 3) -> Data:
         "next_check_in": 61.3,
         "wave": {"wave": wave, "arms": [10 + arm for arm in range(arms_of(data))], "release": data},
     }
+    if block is not None:
+        told["wave"]["block"] = block
     if data["model"] in OTHERS:
         told[OTHERS[data["model"]]] = ELSEWHERE
     return told

@@ -69,8 +69,8 @@ def run(case: Case, give: Callable[[int], bytes]) -> dict[str, Any]:
     device = Device(case.get("url", URL), STUDY, promise, http=http, source=source)
     assert device.memory.key
     device.memory.registered = True
-    for wave, arm, reward, rounds in case.get("rewards", []):
-        device.record(wave, arm, reward, rounds)
+    for reward in case.get("rewards", []):
+        device.record(*reward)
     try:
         with patch.object(os, "urandom", give):  # but not for keys, which take their bytes from `secrets`
             outcome = device.check_in()

@@ -25,8 +25,15 @@ export const Outcome = {
 } as const;
 export type Outcome = (typeof Outcome)[keyof typeof Outcome];
 
-/** The decision in force: its wave, its index (the arm), its name, and for how many more rounds. */
-export type Decision = { wave: number; index: number; decision: Record<string, unknown>; stage: string; rounds: number };
+/** The decision in force: its wave, its block, its index (the arm), its name, and for how many more rounds. */
+export type Decision = {
+  wave: number;
+  block?: number; // an earlier coordinator does not say it: 1
+  index: number;
+  decision: Record<string, unknown>;
+  stage: string;
+  rounds: number;
+};
 
 export interface Options {
   /** The coordinator's address. */
@@ -78,9 +85,12 @@ export class Device {
     this.memory = new Memory(storage ?? new BrowserStorage(`voxpop ${this.url} ${study}`), () => this.newKey());
   }
 
-  /** Record a reward of the decision in force; it stays on the device. After withdrawing nothing is recorded. */
-  record(wave: number, arm: number, reward: number, rounds = 1): Promise<void> {
-    return this.memory.record(wave, arm, reward, rounds);
+  /** Record a reward of the decision in force, in a block of a wave; it stays on the device.
+   *
+   * After withdrawing nothing is recorded.
+   */
+  record(wave: number, arm: number, reward: number, rounds = 1, block = 1): Promise<void> {
+    return this.memory.record(wave, arm, reward, rounds, block);
   }
 
   /** Fetch the decision in force. */
@@ -171,7 +181,8 @@ export class Device {
   /** Make the report, if the promise allows it; null if there is nothing to say. This draws the noise, once. */
   private report(invitation: Invitation, state: State): Outgoing | null {
     const wave = waveOf(invitation);
-    const { release: proposed, arms, direction = "maximize" } = invitation["wave"] as Record<string, unknown>;
+    const told = invitation["wave"] as Record<string, unknown>;
+    const { release: proposed, arms, direction = "maximize", block: asked = 1 } = told;
     const release = readRelease(proposed);
     checkRelease(this.promise, release);
     const addresses = this.addresses(invitation, release);
@@ -188,7 +199,8 @@ export class Device {
     if (direction !== "maximize" && direction !== "minimize") {
       throw new InputError(`the coordinator wants to ${shown(direction)}; nothing is sent`);
     }
-    const known = averages(state, wave, arms); // of costs, if it minimises
+    const block = requireInteger("the block of an invitation", asked, 1, MOST_WAVE);
+    const known = averages(state, wave, block, arms); // of costs, if it minimises
     const turned = direction === "minimize" ? known.map((cost) => 0 - cost) : known;
     const report = release.randomize(turned, this.source);
     if (report === null) return null;

@@ -2,13 +2,16 @@
 import { HUGE } from "./ball.ts";
 import { InputError, requireInteger, requireNumber } from "./errors.ts";
 
-const VERSION = 2;
+const VERSION = 3;
 
 /** One message of a report. */
 export type Upload = { address: string; body: string };
 
 /** A report that was made and is not acknowledged yet; its uploads are made one after the other. */
 export type Outgoing = { wave: number; token: string; uploads: Upload[] };
+
+/** By arm: the number of rounds, and the sum of their rewards. */
+type Rewards = { [arm: string]: [rounds: number, total: number] };
 
 /** All that a device keeps. */
 export type State = {
@@ -17,8 +20,8 @@ export type State = {
   registered: boolean;
   withdrawn: boolean;
   forgotten: boolean;
-  /** By wave and arm: the number of rounds, and the sum of their rewards. */
-  rewards: { [wave: string]: { [arm: string]: [rounds: number, total: number] } };
+  /** By wave, block and arm: the number of rounds, and the sum of their rewards. */
+  rewards: { [wave: string]: { [block: string]: Rewards } };
   outgoing: Outgoing | null;
   /** The waves of all reports that were ever kept for sending, counted or not. */
   made: number[];
@@ -46,21 +49,28 @@ export class MemoryStorage implements Storage {
   }
 }
 
+/** What version 2 kept: waves had no blocks. */
+type Whole = Omit<State, "version" | "rewards"> & { version: 2; rewards: { [wave: string]: Rewards } };
+
 /** What version 1 kept: waves were called phases, also in the addresses of reports. */
-type Former = Omit<State, "version" | "outgoing"> & {
+type Former = Omit<Whole, "version" | "outgoing"> & {
   version: 1;
   outgoing: { phase: number; token: string; uploads: Upload[] } | null;
 };
 
-function upgraded(kept: State | Former): State {
-  if (kept.version !== 1) return kept;
-  const { outgoing, ...rest } = kept;
-  if (outgoing === null) return { ...rest, version: VERSION, outgoing };
-  const uploads = outgoing.uploads.map(({ address, body }) => ({
-    address: address.replace("/v1/", "/v2/").replace("/phases/", "/waves/"),
-    body,
-  }));
-  return { ...rest, version: VERSION, outgoing: { wave: outgoing.phase, token: outgoing.token, uploads } };
+function upgraded(kept: State | Whole | Former): State {
+  if (kept.version === 1) {
+    const { outgoing, ...rest } = kept;
+    if (outgoing === null) return upgraded({ ...rest, version: 2, outgoing });
+    const uploads = outgoing.uploads.map(({ address, body }) => ({
+      address: address.replace("/v1/", "/v2/").replace("/phases/", "/waves/"),
+      body,
+    }));
+    return upgraded({ ...rest, version: 2, outgoing: { wave: outgoing.phase, token: outgoing.token, uploads } });
+  }
+  if (kept.version !== 2) return kept;
+  const whole = Object.entries(kept.rewards).map(([wave, rewards]) => [wave, { 1: rewards }] as const);
+  return { ...kept, version: VERSION, rewards: Object.fromEntries(whole) };
 }
 
 export class Memory {
@@ -88,16 +98,18 @@ export class Memory {
   }
 
   /** Add a reward, or the average of several rounds. */
-  async record(wave: number, arm: number, reward: number, rounds: number): Promise<void> {
+  async record(wave: number, arm: number, reward: number, rounds: number, block: number): Promise<void> {
     requireInteger("wave", wave, 1);
     requireInteger("arm", arm, 0);
     requireInteger("rounds", rounds, 1);
+    requireInteger("block", block, 1);
     // Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
     const clipped = Math.max(-HUGE, Math.min(HUGE, requireNumber("reward", reward)));
     await this.change((state) => {
       if (state.withdrawn) return;
-      const [count, total] = ((state.rewards[wave] ??= {})[arm] ??= [0, 0]);
-      state.rewards[wave][arm] = [count + rounds, total + clipped * rounds];
+      const rewards = ((state.rewards[wave] ??= {})[block] ??= {});
+      const [count, total] = rewards[arm] ?? [0, 0];
+      rewards[arm] = [count + rounds, total + clipped * rounds];
     });
   }
 
@@ -147,10 +159,10 @@ export class Memory {
   }
 }
 
-/** Compute the average reward of each arm in a wave; NaN for an arm without a reward. */
-export function averages(state: State, wave: number, arms: number[]): number[] {
+/** Compute the average reward of each arm in a block of a wave; NaN for an arm without a reward. */
+export function averages(state: State, wave: number, block: number, arms: number[]): number[] {
   return arms.map((arm) => {
-    const found = state.rewards[wave]?.[arm];
+    const found = state.rewards[wave]?.[block]?.[arm];
     return found === undefined ? NaN : found[1] / found[0];
   });
 }

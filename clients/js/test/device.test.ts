@@ -11,7 +11,7 @@ test("a device registers, answers, forgets, and has then spent its promise", asy
   const device = services.device(LOCAL, { enrolmentCode: "sesame" });
   await device.record(3, 10, 0.25, 3);
   await device.record(3, 10, 0.75);
-  assert.deepEqual((await device.memory.read()).rewards, { 3: { 10: [4, 1.5] } });
+  assert.deepEqual((await device.memory.read()).rewards, { 3: { 1: { 10: [4, 1.5] } } });
   assert.equal(await device.checkIn(), Outcome.ANSWERED);
   const state = await device.memory.read();
   assert.deepEqual([state.rewards, state.outgoing, state.made], [{}, null, [3]]);
@@ -23,6 +23,24 @@ test("a device registers, answers, forgets, and has then spent its promise", asy
   assert.equal(services.uploads.length, 1);
   assert.equal(device.nextCheckIn, 61.3);
   assert.deepEqual(services.asked, ["PUT participant", "GET checkin", "PUT report", "GET checkin"]);
+});
+
+test("a device reports on the block that it is asked about", async () => {
+  const invitation = told("central");
+  const { arms } = invitation.wave as { arms: number[] };
+  const services = new Services({ ...invitation, wave: { ...invitation.wave, block: 2 } });
+  const plain = new Services(invitation);
+  const [device, other] = [services.device(CENTRAL), plain.device(CENTRAL)];
+  for (const arm of arms) {
+    await device.record(3, arm, 100, 1, 1);
+    await device.record(3, arm, 0.01 * arm, 2, 2);
+    await other.record(3, arm, 0.01 * arm);
+  }
+  await device.record(3, arms[0]!, 100, 7, 3);
+  assert.equal(await device.checkIn(), Outcome.ANSWERED);
+  assert.equal(await other.checkIn(), Outcome.ANSWERED);
+  assert.deepEqual(services.uploads[0]!.body, plain.uploads[0]!.body);
+  await assert.rejects(device.record(3, 0, 1, 1, 0), InputError);
 });
 
 test("a device says its stratum, and nothing where there are none", async () => {
@@ -234,21 +252,24 @@ test("what cannot be kept or protected is refused in one sentence", async () => 
   const wrong: [number, number, number, number][] = [[0, 0, 1, 1], [1, -1, 1, 1], [1, 0, NaN, 1], [1, 0, 1, 0], [1.5, 0, 1, 1]];
   for (const given of wrong) await assert.rejects(device.record(...given), InputError);
   const newer = structuredClone(await device.memory.read());
-  const storage = new MemoryStorage({ ...newer, version: 3 as 2 });
-  await assert.rejects(new Services({}).device(LOCAL, { storage }).checkIn(), /another version \(3\)/);
+  const storage = new MemoryStorage({ ...newer, version: 4 as 3 });
+  await assert.rejects(new Services({}).device(LOCAL, { storage }).checkIn(), /another version \(4\)/);
 });
 
-test("what a device of version 1 kept is upgraded", async () => {
+test("what devices of versions 1 and 2 kept is upgraded", async () => {
   const upload = { address: "https://coordinator.example/v1/studies/tea/phases/3/report", body: "{}" };
   const rest = { key: "a-key", registered: true, withdrawn: false, forgotten: false, rewards: { 3: { 0: [2, 1] } }, made: [3] };
+  const rewards = { 3: { 1: { 0: [2, 1] } } }; // the whole wave is one block
   const former = { ...rest, version: 1, outgoing: { phase: 3, token: "sesame", uploads: [upload] } };
   const device = new Services({}).device(LOCAL, { storage: new MemoryStorage(former as unknown as State) });
   const address = "https://coordinator.example/v2/studies/tea/waves/3/report";
   const outgoing = { wave: 3, token: "sesame", uploads: [{ address, body: "{}" }] };
-  assert.deepEqual(await device.memory.read(), { ...rest, version: 2, outgoing });
-  const idle = { ...rest, version: 1, outgoing: null };
-  const other = new Services({}).device(LOCAL, { storage: new MemoryStorage(idle as unknown as State) });
-  assert.deepEqual(await other.memory.read(), { ...rest, version: 2, outgoing: null });
+  assert.deepEqual(await device.memory.read(), { ...rest, rewards, version: 3, outgoing });
+  for (const version of [1, 2]) {
+    const idle = { ...rest, version, outgoing: null };
+    const other = new Services({}).device(LOCAL, { storage: new MemoryStorage(idle as unknown as State) });
+    assert.deepEqual(await other.memory.read(), { ...rest, rewards, version: 3, outgoing: null });
+  }
 });
 
 test("a device that lost its storage is someone new", async () => {

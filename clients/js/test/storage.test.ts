@@ -57,7 +57,7 @@ test("several processes of one device lose no reward and make one report", async
     import { Memory } from ${JSON.stringify(new URL("../src/memory.ts", import.meta.url).href)};
     import { FileStorage } from ${JSON.stringify(new URL("../src/node.ts", import.meta.url).href)};
     const memory = new Memory(new FileStorage(process.argv[1]), () => "key of " + process.pid);
-    for (let times = 0; times < 20; times++) await memory.record(1, 0, 1, 1);
+    for (let times = 0; times < 20; times++) await memory.record(1, 0, 1, 1, 1);
     const body = String(process.pid);
     const kept = await memory.keepWithin({ wave: 1, token: "t", uploads: [{ address: "a", body }] }, 1);
     console.log(kept.uploads[0].body);
@@ -75,7 +75,7 @@ test("several processes of one device lose no reward and make one report", async
   );
   assert.equal(new Set(said).size, 1);
   const kept = JSON.parse(readFileSync(path, "utf8")) as { rewards: unknown; made: number[] };
-  assert.deepEqual([kept.rewards, kept.made], [{ 1: { 0: [60, 60] } }, [1]]);
+  assert.deepEqual([kept.rewards, kept.made], [{ 1: { 1: { 0: [60, 60] } } }, [1]]);
   assert.deepEqual(readdirSync(folder), ["device.json"]);
 });
 

@@ -8,7 +8,7 @@ export type Case = {
   name: string;
   promise: OwnersPromise;
   invitation?: Record<string, unknown>;
-  rewards?: [number, number, number, number][];
+  rewards?: [number, number, number, number, number?][];
   random?: string;
   noise?: number[];
   outcome?: keyof typeof Outcome;
@@ -42,7 +42,7 @@ class Script extends Source {
 }
 
 export const KNOWN = {
-  version: 2 as const,
+  version: 3 as const,
   key: "k".repeat(43),
   registered: true,
   withdrawn: false,
@@ -71,7 +71,7 @@ async function run(vector: Case): Promise<Pick<Case, "outcome" | "uploads" | "wo
       fetch: services,
       source,
     });
-    for (const [wave, arm, reward, rounds] of vector.rewards ?? []) await device.record(wave, arm, reward, rounds);
+    for (const reward of vector.rewards ?? []) await device.record(...reward);
     try {
       const outcome = await device.checkIn();
       if (source.left.length || source.noise.length) throw new Error("the device used less randomness than the vector has");

@@ -80,7 +80,7 @@ def demo(
         crowd = Crowd(made, pool, longest=crowds.BETWEEN)
         _shown(crowd, application, "the demonstration")
         events = [Record(**event) for event in application.send("GET", "/log")["events"]]
-        problems = crowds.disagreements(events, crowd.reports, own_noise=True)
+        problems = crowds.disagreements(events, crowd.reports, True, crowd.blocks)
     course, asked = fold(events, "pricing"), counted(sum(map(len, crowd.reports.values())), "device")
     show_waves(course)
     show_summary(course, scenario.f)

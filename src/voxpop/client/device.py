@@ -75,12 +75,15 @@ class Device:
         self._caller = Caller(self._http, attempts, sleep)
         self.next_check_in: float | None = None  # seconds from the last check-in; None: not known, or never again
 
-    def record(self, wave: int, arm: int, reward: float, rounds: int = 1) -> None:
-        """Record a reward of the decision in force; it stays on the device. After withdrawing nothing is recorded."""
-        self.memory.record(wave, arm, reward, rounds)
+    def record(self, wave: int, arm: int, reward: float, rounds: int = 1, block: int = 1) -> None:
+        """Record a reward of the decision in force, in a block of a wave; it stays on the device.
+
+        After withdrawing nothing is recorded.
+        """
+        self.memory.record(wave, arm, reward, rounds, block)
 
     def decision(self) -> dict[str, Any]:
-        """Fetch the decision in force: its wave, its index (the arm) and its name."""
+        """Fetch the decision in force: its wave, its block, its index (the arm) and its name."""
         answer = self._study("GET", "/decision")
         found = document_of(answer)
         if "wave" not in found:
@@ -198,7 +201,7 @@ class Device:
         if len(arms) != release.arms:
             raise InputError(f"a report has {release.arms} numbers, got {len(arms)} decisions; nothing is sent")
         direction = Direction.of(wave.get("direction", Direction.MAXIMIZE))  # if it minimises, rewards are costs
-        averages = direction.turn(np.array([self.memory.averages(number, arms)]))
+        averages = direction.turn(np.array([self.memory.averages(number, arms, _block_of(wave))]))
         if np.isnan(averages).any() and not release.fills_gaps:
             return None
         parts = release.parts(release.randomize(averages, self._source)[0], self._source)
@@ -292,6 +295,11 @@ def _wave_of(invitation: dict[str, Any]) -> int:
     if not isinstance(wave, dict):
         raise InputError(f"the coordinator's invitation describes its wave as {wave!r:.100}; nothing is sent")
     return require_integer("the wave of an invitation", wave.get("wave"), least=1, most=MOST_WAVE)
+
+
+def _block_of(wave: dict[str, Any]) -> int:
+    """Return the block of the wave that the report is about; the whole wave is its only block if nothing is said."""
+    return require_integer("the block of an invitation", wave.get("block", 1), least=1, most=MOST_WAVE)
 
 
 def _server(url: str) -> tuple[str | None, int | None]:

@@ -20,10 +20,12 @@ from voxpop.errors import require_integer, require_number
 from voxpop.privacy.ball import HUGE
 from voxpop.privacy.release import Batch
 
-TABLES = """
+REWARDS = """CREATE TABLE IF NOT EXISTS rewards (
+    wave INTEGER, block INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL,
+    PRIMARY KEY (wave, block, arm));"""
+TABLES = f"""
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS rewards (
-    wave INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL, PRIMARY KEY (wave, arm));
+{REWARDS}
 CREATE TABLE IF NOT EXISTS outbox (
     wave INTEGER PRIMARY KEY, address TEXT NOT NULL, token TEXT NOT NULL, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS twins (wave INTEGER PRIMARY KEY, address TEXT NOT NULL, body BLOB NOT NULL);
@@ -86,7 +88,7 @@ class Memory:
         self._file.executescript(TABLES)
 
     def _upgrade(self) -> None:
-        """Upgrade the file of a former version, in which waves were called phases, also in the addresses of reports."""
+        """Upgrade the file of a former version: waves were called phases, also in addresses, or had no blocks."""
         named = "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE c.name = 'phase'"
         with self._transaction():
             former = [table for (table,) in self._file.execute(named).fetchall()]  # the oldest have no twins
@@ -95,6 +97,12 @@ class Memory:
             for table in {"outbox", "twins"}.intersection(former):
                 renamed = "replace(replace(address, '/v1/', '/v2/'), '/phases/', '/waves/')"
                 self._file.execute(f"UPDATE {table} SET address = {renamed}")
+            columns = [name for (name,) in self._file.execute("SELECT name FROM pragma_table_info('rewards')")]
+            if columns and "block" not in columns:
+                self._file.execute("ALTER TABLE rewards RENAME TO whole")
+                self._file.execute(REWARDS)
+                self._file.execute("INSERT INTO rewards SELECT wave, 1, arm, count, total FROM whole")
+                self._file.execute("DROP TABLE whole")
 
     @property
     def key(self) -> str:
@@ -110,23 +118,25 @@ class Memory:
             for table in ("outbox", "twins", "rewards"):
                 self._file.execute(f"DELETE FROM {table}")
 
-    def record(self, wave: int, arm: int, reward: float, rounds: int = 1) -> None:
+    def record(self, wave: int, arm: int, reward: float, rounds: int = 1, block: int = 1) -> None:
         """Add a reward, or the average of several rounds."""
         require_integer("wave", wave, least=1)
         require_integer("arm", arm, least=0)
         require_integer("rounds", rounds, least=1)
+        require_integer("block", block, least=1)
         # Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
         reward = max(-HUGE, min(HUGE, require_number("reward", reward)))
         add = "ON CONFLICT DO UPDATE SET count = count + excluded.count, total = total + excluded.total"
         with self._transaction():
             if not self.withdrawn:
-                values = [wave, arm, rounds, reward * rounds]
-                self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?) {add}", values)
+                values = [wave, block, arm, rounds, reward * rounds]
+                self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?, ?) {add}", values)
 
-    def averages(self, wave: int, arms: list[int]) -> list[float]:
-        """Compute the average reward of each arm in a wave; NaN for an arm without a reward."""
+    def averages(self, wave: int, arms: list[int], block: int = 1) -> list[float]:
+        """Compute the average reward of each arm in a block of a wave; NaN for an arm without a reward."""
+        wanted = "SELECT arm, total, count FROM rewards WHERE wave = ? AND block = ?"
         with self._lock:
-            rows = self._file.execute("SELECT arm, total, count FROM rewards WHERE wave = ?", [wave]).fetchall()
+            rows = self._file.execute(wanted, [wave, block]).fetchall()
         found = {arm: total / count for arm, total, count in rows}
         return [found.get(arm, math.nan) for arm in arms]
 

@@ -323,18 +323,21 @@ def for_devices(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wave_for_devices(
-    problem: Problem, plan: Plan, release: Mapping[str, Any], direction: Direction = Direction.MAXIMIZE
+    problem: Problem, plan: Plan, release: Mapping[str, Any], direction: Direction = Direction.MAXIMIZE, block: int = 1
 ) -> dict[str, Any]:
     """Write what devices are told of a wave, as plain data: what was played, and how to make a report of it.
 
-    If the study minimises, devices record costs, and the release is made for their negative.
+    If the study minimises, devices record costs, and the release is made for their negative. The devices of each block
+    report on its rounds alone.
     """
     arms = plan.arms.tolist()
     told = {
         "wave": plan.wave,
         "arms": arms,
         "decisions": [problem.decisions[arm] for arm in arms],
-        "rounds": plan.pulls.tolist(),
+        "rounds": plan.lived.tolist(),
         "release": for_devices(release),
     }
+    if plan.blocks > 1:
+        told["block"] = block
     return told if direction is Direction.MAXIMIZE else {**told, "direction": str(direction)}

@@ -12,17 +12,21 @@ from voxpop.model.waves import End, changed
 from voxpop.privacy import Ledger, Simulated
 from voxpop.runtime.random_streams import stream
 
-Reports = Mapping[int, list[list[float]]]
+Reports = Mapping[int, list[list[float]]]  # by wave
+Blocks = Mapping[int, list[int]]  # by wave, in the order of the reports
 PARTS = ("active", "lower", "upper", "centre", "lead", "norm_bound", "decision", "certified", "expected_loss")
 FAR = 8.0  # standard deviations by which two draws of noise never differ
 
 
-def disagreements(course: Course, reports: Reports, own_noise: bool = False, early: bool = False) -> list[str]:
+def disagreements(
+    course: Course, reports: Reports, own_noise: bool = False, early: bool = False, blocks: Blocks | None = None
+) -> list[str]:
     """Return the differences between a study and the simulator's run on the same reports, ideally none.
 
     The simulator draws the agent's noise, if there is any, with seed 0. Whoever serves real people draws their own:
     with `own_noise` their releases need only be as close as the noise allows, and the simulator goes on from them.
-    `early` says that somebody ended the study, which the simulator does not do.
+    `early` says that somebody ended the study, which the simulator does not do. `blocks` says to which block each
+    report belongs, if there are several.
     """
     replayed, found = Course.begin(course.definition), list[str]()
     for closed in course.closed:
@@ -34,7 +38,7 @@ def disagreements(course: Course, reports: Reports, own_noise: bool = False, ear
         wave = replace(wave, plan=changed(wave.plan, blocks=closed.plan.blocks, orders=closed.plan.orders))
         if encode(wave.plan) != encode(closed.plan):
             return [*found, f"the plans of wave {number} differ"]
-        event, drawn = _released(wave, replayed.ledger, reports[number])
+        event, drawn = _released(wave, replayed.ledger, reports[number], (blocks or {}).get(number))
         if own_noise and drawn:
             assert event.feedback.noise is not None
             far = 2 * FAR**2 * event.feedback.noise.diagonal()
@@ -56,7 +60,9 @@ def disagreements(course: Course, reports: Reports, own_noise: bool = False, ear
     return found + [f"the final states differ in {name}" for name in differing]
 
 
-def _released(wave: Wave, ledger: Ledger, reports: list[list[float]]) -> tuple[Released, bool]:
+def _released(
+    wave: Wave, ledger: Ledger, reports: list[list[float]], blocks: list[int] | None
+) -> tuple[Released, bool]:
     """Release a wave as the simulator does; also return whether the agent drew noise for it."""
     drawn = []
 
@@ -64,5 +70,7 @@ def _released(wave: Wave, ledger: Ledger, reports: list[list[float]]) -> tuple[R
         drawn.append(wave)
         return stream(0, "agent", wave.plan.wave)
 
-    tally = wave.release.tally(np.array(reports, dtype=float))
-    return Released(*release_wave(wave, [tally], ledger, Simulated(noise))), bool(drawn)
+    rows, each = np.array(reports, dtype=float), range(1, wave.plan.blocks + 1)
+    parts = [rows] if blocks is None or len(each) == 1 else [rows[np.equal(blocks, block)] for block in each]
+    tallies = [wave.release.tally(part) for part in parts]
+    return Released(*release_wave(wave, tallies, ledger, Simulated(noise))), bool(drawn)

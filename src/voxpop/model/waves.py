@@ -101,7 +101,7 @@ class Plan:
         if self.asked > MOST_SHUFFLED:
             return changed(self, blocks=1)
         orders = rng.permuted(np.tile(np.arange(len(self.arms)), (rounds.pop(), 1)), axis=1)
-        return changed(self, orders=orders)
+        return changed(self, orders=orders, blocks=self.blocks if self.people >= self.blocks else 1)
 
     @property
     def length(self) -> int:

@@ -87,15 +87,16 @@ class SimulatedDevice(Device):
     tastes: Tastes
     direction: Direction
     made: Outgoing | None = None  # the last report, so that the arithmetic can be checked
+    block: int = 1  # of the wave, to which it belongs
 
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
         told = invitation["wave"]
         arms, rounds = (np.array(told[name], dtype=np.intp) for name in ("arms", "rounds"))
         plan = Plan(told["wave"], arms, rounds, 1)
-        gained = self.tastes.averages(self.person, plan)
+        gained, self.block = self.tastes.averages(self.person, plan), told.get("block", 1)
         self.memory.forget(plan.wave)  # what was made up before, if the report could not be made then
         for arm, reward, count in zip(arms, self.direction.turn(gained), rounds, strict=True):
-            self.record(plan.wave, int(arm), float(reward), int(count))
+            self.record(plan.wave, int(arm), float(reward), int(count), self.block)
         self.made = super()._report(invitation)
         return self.made
 
@@ -124,6 +125,7 @@ class Crowd:
     longest: float = math.inf  # seconds between check-ins at most, whatever the coordinator wishes
     clock: Callable[[], float] = time.monotonic
     reports: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))  # counted, by wave
+    blocks: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # of these reports
     _due: dict[int, float] = field(default_factory=dict)  # by place in the list: when a device checks in next
 
     def register(self) -> None:
@@ -141,6 +143,7 @@ class Crowd:
             self._due[place] = now + min(wished, self.longest)
             if outcome is Outcome.ANSWERED and device.made is not None:
                 self.reports[device.made.wave].append(device.made.report)
+                self.blocks[device.made.wave].append(device.block)
                 device.made = None
 
 
@@ -152,7 +155,9 @@ def promise_of(definition: Definition) -> Promise:
     return Promise(definition.privacy.model, budget.epsilon, budget.delta, times, cost.honest)
 
 
-def disagreements(events: list[Record], reports: replay.Reports, own_noise: bool = False) -> list[str]:
+def disagreements(
+    events: list[Record], reports: replay.Reports, own_noise: bool = False, blocks: replay.Blocks | None = None
+) -> list[str]:
     """Return the differences between the service's log and the simulator's run on the same reports, ideally none."""
     served = fold(events)
-    return replay.disagreements(served, reports, own_noise, served.early)
+    return replay.disagreements(served, reports, own_noise, served.early, blocks)

@@ -82,7 +82,7 @@ def facts_of(database: Database) -> DatabaseFacts:
 
 Kind = Literal["coordinator", "shuffler"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-HEADS: dict[Kind, str] = {"coordinator": "coordinator_5", "shuffler": "shuffler_3"}
+HEADS: dict[Kind, str] = {"coordinator": "coordinator_6", "shuffler": "shuffler_3"}
 LOCK = 0x766F78706F70  # an arbitrary number that nothing else uses
 
 
@@ -113,10 +113,16 @@ def _know_strata(connection: sa.Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE people ADD COLUMN stratum TEXT")
 
 
+def _know_blocks(connection: sa.Connection) -> None:
+    """Give invitations a block; so far everybody was asked about all rounds of a wave."""
+    connection.exec_driver_sql("ALTER TABLE invitations ADD COLUMN block INTEGER DEFAULT 1 NOT NULL")
+
+
 # From which versions a database is upgraded: to which, and how.
 UPGRADES: dict[str, tuple[str, Callable[[sa.Connection], None]]] = {
     "coordinator_3": ("coordinator_4", _say_wave),
     "coordinator_4": ("coordinator_5", _know_strata),
+    "coordinator_5": ("coordinator_6", _know_blocks),
 }
 
 

@@ -74,6 +74,7 @@ invitations = sa.Table(
     sa.Column("deadline", sa.Float, nullable=False),
     sa.Column("ready", sa.Boolean, nullable=False),  # the shuffler knows the token, or need not know it
     sa.Column("expired", sa.Boolean, nullable=False),
+    sa.Column("block", sa.Integer, nullable=False, server_default="1"),  # of the wave's rounds, on which one reports
     sa.Index("invitations_wave", "study", "wave", "deadline"),
     sa.Index("invitations_person", "person", "wave"),
 )

@@ -6,7 +6,8 @@ through the rounds is left, the rounds are played again, as soon as enough other
 in stay.
 
 If the study has strata, all of this holds in each: a stratum never has more invitations than its quota, and the quotas
-add up to the people of the wave, so that a wave that is whole has heard as many of each as it should.
+add up to the people of the wave, so that a wave that is whole has heard as many of each as it should. If the wave has
+blocks, everyone is invited to one of them, and each stratum has a quota in each block.
 
 A shuffler or helper is told whose reports it may take, whose to forget, and when to add up. Closing a wave adds noise,
 appends to log and ledger, and deletes the raw reports, in one transaction.
@@ -20,9 +21,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import reduce
 from operator import add
+from secrets import SystemRandom
 from typing import Any
 
 import sqlalchemy as sa
@@ -37,9 +40,9 @@ from voxpop.service.refusals import Refusal
 from voxpop.service.reports import matrix
 from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
 from voxpop.service.stores.database import scrub_after
-from voxpop.service.stores.schema import counts, inbox, people, plays, totals
+from voxpop.service.stores.schema import counts, inbox, invitations, people, plays, totals
 from voxpop.service.study import log, participants
-from voxpop.service.study.invitations import Invitations, all_here, count_later, made
+from voxpop.service.study.invitations import Invitations, Seat, all_here, count_later, made
 from voxpop.service.study.log import Context, Snapshot, SqlJournal
 from voxpop.service.study.stages import Life, Stage
 
@@ -100,18 +103,18 @@ def ask(context: Context, snapshot: Snapshot) -> bool:
             return bool(row.seq != snapshot.seq)
         invited, most = Invitations(connection, study, wave.plan.wave), snapshot.most_participations
         asked = invited.funnel.asked  # before looking at who is: whoever is invited from now on is noticed
-        strata = snapshot.definition.strata is not None
-        wanted = missing(snapshot, invited.held_by_stratum if strata else {None: row.invited})
-        drawn = {one: invited.draw(count, most, row.newest, one) for one, count in wanted.items()}
-        lacks = {one: count - len(drawn[one]) for one, count in wanted.items() if count > len(drawn[one])}
-        chosen, short = [person for some in drawn.values() for person in some], sum(lacks.values())
+        wanted = _free(snapshot, {(None, 1): row.invited} if len(snapshot.seats) == 1 else invited.held_by_seat)
+        drawn = {one: invited.draw(len(blocks), most, row.newest, one) for one, blocks in wanted.items()}
+        lacks = {one: len(blocks) - len(drawn[one]) for one, blocks in wanted.items() if len(blocks) > len(drawn[one])}
+        short = sum(lacks.values())
         others = short > 0 and row.stage == Stage.COLLECTING
         if others:
             later = count_later(connection, study, most, row.newest)
             others = all(later.get(one, 0) >= count for one, count in lacks.items())
         if not others:
             for one, count in lacks.items():
-                chosen += invited.draw_again(count, most, row.newest, one, besides=drawn[one])
+                drawn[one] += invited.draw_again(count, most, row.newest, one, besides=drawn[one])
+        chosen = [seated for one, some in drawn.items() for seated in zip(some, wanted[one], strict=False)]
         alone = others and not chosen
         waiting = alone and wave.release.second != SHUFFLER and invited.waits
     if alone and not waiting:
@@ -130,10 +133,23 @@ def ask(context: Context, snapshot: Snapshot) -> bool:
     return bool(chosen)
 
 
+def _free(snapshot: Snapshot, held: Mapping[Seat, int]) -> dict[str | None, list[int]]:
+    """Return the blocks that lack people of each stratum, once for each whom they lack, in random order."""
+    free = defaultdict[str | None, list[int]](list)
+    for (stratum, block), quota in snapshot.seats.items():
+        free[stratum] += [block] * (quota - held.get((stratum, block), 0))
+    for blocks in free.values() if snapshot.open_wave.plan.blocks > 1 else ():
+        SystemRandom().shuffle(blocks)  # so that those who are asked a second time are not all of one block
+    return {stratum: blocks for stratum, blocks in free.items() if blocks}
+
+
 def _invite(
-    context: Context, snapshot: Snapshot, chosen: list[int], before: tuple[Stage, int, int], short: int
+    context: Context, snapshot: Snapshot, chosen: list[tuple[int, int]], before: tuple[Stage, int, int], short: int
 ) -> bool:
-    """Invite these people in one transaction, unless the stage or the numbers of the invited are not as `before`."""
+    """Invite these people in one transaction, unless the stage or the numbers of the invited are not as `before`.
+
+    Beside each is the block to which they are invited.
+    """
     study, wave = snapshot.study, snapshot.open_wave
     ready = wave.release.batch is None  # otherwise the second server must know the token first
     deadline = context.clock() + snapshot.definition.rules.deadline
@@ -142,10 +158,10 @@ def _invite(
         row: Any = log.lock_unmoved(connection, snapshot)
         invited = Invitations(connection, study, wave.plan.wave)
         # Those who hold an invitation may be as many as before although others were invited since; who were ever asked
-        # are not. So nobody gets two invitations at a time, and no stratum more than its quota.
+        # are not. So nobody gets two invitations at a time, and no stratum or block more than its quota.
         if row is None or (row.stage, row.invited, invited.funnel.asked) != before:
             return False
-        if not all_here(connection, chosen, row.newest):
+        if not all_here(connection, [person for person, _ in chosen], row.newest):
             return False
         invited.insert(rows)
         changes = {"stage": Stage.COLLECTING, "played": wave.plan.asked, "invited": before[1] + len(rows)}
@@ -342,13 +358,13 @@ def close(context: Context, invited: Invitations, snapshot: Snapshot) -> bool:
     total = None if alone else total_of(connection, study, invited.wave)
     if not (invited.funnel.answered >= wave.plan.people if alone else total):
         return False  # someone withdrew, or another coordinator found the batch void
-    tally = _tally(invited, wave, total)
-    if tally is None:
+    tallies = _tallies(invited, wave, total)
+    if tallies is None:
         give_up(context, invited, snapshot)
         return True
     counted = invited.settle()
     named = counted if snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
-    feedback, entry = release_wave(wave, [tally], snapshot.ledger, context.noise, named)
+    feedback, entry = release_wave(wave, tallies, snapshot.ledger, context.noise, named)
     _delete_reports(invited)
     connection.execute(sa.delete(plays).where(plays.c.study == study))
     invited.forget()
@@ -358,21 +374,21 @@ def close(context: Context, invited: Invitations, snapshot: Snapshot) -> bool:
     journal = SqlJournal(connection, study, context.clock(), context.released)
     journal.append([Released(feedback, entry)], snapshot.seq, stage=Stage.CLOSED, short=0, batch=None)
     context.shuffled.pop(study, None)
-    context.note("closed", study=study, wave=invited.wave, people=tally.count)
+    context.note("closed", study=study, wave=invited.wave, people=feedback.count)
     return True
 
 
-def _tally(invited: Invitations, wave: Wave, total: str | None) -> Tally | None:
-    """Return the inbox's total, the second server's, or both put together; None if no people can have that."""
+def _tallies(invited: Invitations, wave: Wave, total: str | None) -> list[Tally] | None:
+    """Return the inbox's totals, the second server's, or both put together; None if no people can have that."""
     if total is None:
         return _add_up(invited, wave)
     said = json.loads(total)
     theirs = Tally(said["count"], tuple(said["total"]), 1.0)
     if wave.release.second == SHUFFLER:
-        return theirs
-    ours = _add_up(invited, wave)
+        return [theirs]
+    (ours,) = _add_up(invited, wave)
     try:
-        return wave.release.join(ours, theirs)
+        return [wave.release.join(ours, theirs)]
     except InputError:
         return None
 
@@ -396,13 +412,17 @@ def _delete_reports(invited: Invitations) -> None:
         invited.connection.execute(sa.delete(table).where(*ours))
 
 
-def _add_up(invited: Invitations, wave: Wave) -> Tally:
-    """Add up the reports in the inbox, one chunk at a time."""
-    wanted = sa.select(inbox.c.body).where(inbox.c.study == invited.study, inbox.c.wave == invited.wave)
-    rows = invited.connection.execute(wanted.execution_options(stream_results=True))
-    arms = len(wave.plan.arms)
-    tally = reduce(add, (wave.release.tally(matrix(part, arms)) for part in rows.scalars().partitions(CHUNK)))
-    counted = invited.funnel.answered
-    if tally.count != counted:
-        raise RuntimeError(f"the inbox holds {tally.count} reports of the wave, and {counted} were counted")
-    return tally
+def _add_up(invited: Invitations, wave: Wave) -> list[Tally]:
+    """Add up the reports of each block in the inbox, one chunk at a time."""
+    ours = sa.select(inbox.c.body).where(inbox.c.study == invited.study, inbox.c.wave == invited.wave)
+    arms, blocks, tallies = len(wave.plan.arms), wave.plan.blocks, list[Tally]()
+    of_block = ours.join(invitations, invitations.c.id == inbox.c.invitation)
+    for block in range(1, blocks + 1):
+        wanted = ours if blocks == 1 else of_block.where(invitations.c.block == block)
+        rows = invited.connection.execute(wanted.execution_options(stream_results=True))
+        parts = (wave.release.tally(matrix(part, arms)) for part in rows.scalars().partitions(CHUNK))
+        tallies.append(reduce(add, parts))
+    found, counted = sum(tally.count for tally in tallies), invited.funnel.answered
+    if found != counted:
+        raise RuntimeError(f"the inbox holds {found} reports of the wave, and {counted} were counted")
+    return tallies

@@ -132,7 +132,7 @@ class Coordinator:
         if snapshot.seq != row.seq:  # another thread has already read the next wave: read again
             return self.decision(study)
         now = status.in_force(snapshot, row, self.context.clock())
-        return CurrentDecision(now.index, now.decision, now.rounds, row.wave, Stage(row.stage))
+        return CurrentDecision(now.index, now.decision, now.rounds, now.block, row.wave, Stage(row.stage))
 
     def play(self, study: str, wave: int, key: str, rounds: int) -> RoundsCounted:
         """Count the rounds that the application played; repeating a key changes nothing."""

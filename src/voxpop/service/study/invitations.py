@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import secrets
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ LOCKED = ""  # the writer of those who hold the lock on the study's row
 NAMES = ("asked", "answered", "lapsed", "refused")
 CHUNK = 10_000  # tokens per statement
 READ = 10_000  # people who are read at once, so that other threads get their turn
+Seat = tuple[str | None, int]  # a stratum, None if there are none, and a block of the wave
 CHANCES = 2  # invitations to a wave, before somebody else is asked for
 
 
@@ -84,9 +86,20 @@ class Invitations:
         return sum(self._count(self._held & invitations.c.token_hash.in_(part)) for part in _chunks(tokens))
 
     @property
-    def held_by_stratum(self) -> dict[str | None, int]:
-        """The number of invitations to people of each stratum that were answered or still can be."""
-        return _by_stratum(self.connection, people.join(invitations, invitations.c.person == people.c.id), self._held)
+    def held_by_seat(self) -> dict[Seat, int]:
+        """The number of invitations to people of each stratum and to each block that were answered or still can be."""
+        seat = people.c.stratum, invitations.c.block
+        joined = people.join(invitations, invitations.c.person == people.c.id)
+        wanted = sa.select(*seat, sa.func.count()).select_from(joined).where(self._held).group_by(*seat)
+        return {(stratum, block): count for stratum, block, count in self.connection.execute(wanted)}
+
+    @property
+    def held_by_stratum(self) -> Mapping[str | None, int]:
+        """The same number for each stratum, of all blocks."""
+        found = Counter[str | None]()
+        for (stratum, _), count in self.held_by_seat.items():
+            found[stratum] += count
+        return found
 
     @property
     def waits(self) -> bool:
@@ -265,13 +278,16 @@ class Invitations:
         self.connection.execute(new.on_conflict_do_update(index_elements=["study", "wave", "writer"], set_=sums))
 
 
-def made(secret: bytes, study: str, wave: int, chosen: list[int], deadline: float, ready: bool) -> list[dict[str, Any]]:
-    """Make an invitation, with a new token, for each of these people."""
+def made(
+    secret: bytes, study: str, wave: int, chosen: Iterable[tuple[int, int]], deadline: float, ready: bool
+) -> list[dict[str, Any]]:
+    """Make an invitation, with a new token, for each of these people, to the block beside them."""
     same = {"study": study, "wave": wave, "deadline": deadline, "ready": ready, "expired": False}
     rows = []
-    for person in chosen:
+    for person, block in chosen:
         nonce = secrets.token_bytes(16)
-        rows.append({**same, "person": person, "nonce": nonce, "token_hash": hash_key(token_of(secret, nonce))})
+        hashed = hash_key(token_of(secret, nonce))
+        rows.append({**same, "person": person, "block": block, "nonce": nonce, "token_hash": hashed})
     return rows
 
 
@@ -287,12 +303,6 @@ def _may(study: str, most: int) -> sa.ColumnElement[bool]:
 def _in_time(newest: int, stratum: str | None) -> sa.ColumnElement[bool]:
     """Select the people of a stratum who registered before person `newest`, and this one."""
     return (people.c.id <= newest) & (people.c.stratum == stratum)
-
-
-def _by_stratum(connection: sa.Connection, table: sa.FromClause, which: sa.ColumnElement[bool]) -> dict[Any, int]:
-    wanted = sa.select(people.c.stratum, sa.func.count().label("people")).select_from(table)
-    counted = wanted.where(which).group_by(people.c.stratum)
-    return {row.stratum: row.people for row in connection.execute(counted)}
 
 
 def _ids(connection: sa.Connection, which: sa.ColumnElement[bool]) -> Sequence[int]:
@@ -312,7 +322,9 @@ def _sample(ids: Sequence[int], wanted: int) -> list[int]:
 
 def count_later(connection: sa.Connection, study: str, most: int, newest: int) -> dict[str | None, int]:
     """Count the people of each stratum who registered after person `newest` and may take part."""
-    return _by_stratum(connection, people, _may(study, most) & (people.c.id > newest))
+    number = sa.func.count().label("people")
+    wanted = sa.select(people.c.stratum, number).where(_may(study, most), people.c.id > newest)
+    return {row.stratum: row.people for row in connection.execute(wanted.group_by(people.c.stratum))}
 
 
 def all_here(connection: sa.Connection, persons: Sequence[int], newest: int) -> bool:

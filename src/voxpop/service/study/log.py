@@ -31,6 +31,7 @@ from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import events, studies
 from voxpop.service.study.definition import Definition, most_participations
+from voxpop.service.study.invitations import Seat
 from voxpop.service.study.released import LastRelease, ReleaseRecord, closed_waves, created_at
 from voxpop.service.study.stages import Kind, Life
 
@@ -148,11 +149,12 @@ class Snapshot(Course):
         return self.policy.best(self.problem, self.state)
 
     @cached_property
-    def told(self) -> msgspec.Raw:
-        """What devices are told about the open wave, as JSON."""
-        wave = self.open_wave
-        told = wave_for_devices(self.problem, wave.plan, encode(wave.release), self.direction)
-        return msgspec.Raw(text_of(told))
+    def told(self) -> dict[int, msgspec.Raw]:
+        """What the devices of each block are told about the open wave, as JSON."""
+        plan, release = self.open_wave.plan, encode(self.open_wave.release)
+        blocks = range(1, plan.blocks + 1)
+        told = (wave_for_devices(self.problem, plan, release, self.direction, block) for block in blocks)
+        return {block: msgspec.Raw(text_of(one)) for block, one in zip(blocks, told, strict=True)}
 
     @cached_property
     def most_arms(self) -> int:
@@ -172,6 +174,16 @@ class Snapshot(Course):
         bits = hashlib.shake_256(f"{self.study}, wave {plan.wave}".encode()).digest(8 * plan.people)
         offsets = (np.frombuffer(bits, "<u8") >> 11) / 2.0**53
         return dict(strata.quotas(offsets).items())
+
+    @cached_property
+    def seats(self) -> Mapping[Seat, int]:
+        """How many people of each stratum the open wave hears about each of its blocks: about as many about each."""
+        seats, before, blocks = dict[Seat, int](), 0, self.open_wave.plan.blocks
+        for stratum, quota in self.quotas.items():
+            for place in range(blocks):
+                seats[stratum, place + 1] = (before + quota + place) // blocks - (before + place) // blocks
+            before += quota
+        return seats
 
     @cached_property
     def most_participations(self) -> int:

@@ -154,7 +154,7 @@ def _check_in_statement() -> sa.Select[Any]:
     joined = joined.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
     study = [studies.c[name] for name in ("id", "seq", "wave", "stage", "opened_at", "batch", "life", "life_since")]
     person = (people.c.key_hash, people.c.participations, people.c.withdrawn)
-    invited = (invitations.c.nonce, invitations.c.token_hash, invitations.c.deadline, invitations.c.ready)
+    invited = [invitations.c[name] for name in ("nonce", "token_hash", "deadline", "ready", "block")]
     wanted = sa.select(*study, *person, *invited, receipts.c.invitation.label("receipt")).select_from(joined)
     ours = people.c.study.in_(sa.bindparam("names", expanding=True))
     return wanted.where(ours, people.c.key_hash.in_(sa.bindparam("hashes", expanding=True)))
@@ -236,7 +236,7 @@ def _invitation(context: Context, row: Any, snapshot: Snapshot, again: float) ->
         **addresses,
         seconds_left=left,
         next_check_in=again,
-        wave=snapshot.told,
+        wave=snapshot.told[row.block],
     )
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from voxpop.journal.journal import Known
 from voxpop.journal.question import confidence_of
-from voxpop.model.waves import Forecast
+from voxpop.model.waves import Forecast, Plan
 from voxpop.model.words import counted, percent
 from voxpop.report.summary import describe, expectation, number
 from voxpop.service.messages import Chance, Count, Decision, NotNegative, Numbers, Reply, says
@@ -53,6 +53,7 @@ class DecisionInForce(Reply, frozen=True):
     index: Count
     decision: Decision
     rounds: Annotated[Count, says("The number of rounds for which it stays in force.")]
+    block: Annotated[Count, says("The block of the wave in which these rounds are: devices record rewards by block.")]
 
 
 class CurrentDecision(DecisionInForce, frozen=True):
@@ -212,15 +213,26 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
 
 def in_force(snapshot: Snapshot, row: Any, now: float) -> DecisionInForce:
     """Return the decision in force: the arm that is played, or the best so far while none is."""
-    index, left = snapshot.best, 0
+    index, left, block = snapshot.best, 0, 1
     begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
     if snapshot.wave is not None and begun:
         plan, done = snapshot.wave.plan, steps.rounds_played(snapshot, row, now)
-        ends = np.cumsum(plan.pulls)
         if done < plan.asked:
-            place = int(np.searchsorted(ends, done, side="right"))
-            index, left = int(plan.arms[place]), int(ends[place]) - done
-    return DecisionInForce(index, snapshot.definition.problem.decisions[index], left)
+            index, left, block = played_at(plan, done)
+    return DecisionInForce(index, snapshot.definition.problem.decisions[index], left, block)
+
+
+def played_at(plan: Plan, done: int) -> tuple[int, int, int]:
+    """Return the action in force after so many rounds of a wave, for how many more of its block, and the block."""
+    if plan.orders is None:  # there may be very many rounds
+        ends = np.cumsum(plan.pulls)
+        place = int(np.searchsorted(ends, done, side="right"))
+        return int(plan.arms[place]), int(ends[place]) - done, 1
+    each = plan.asked // plan.blocks
+    block = done // each + 1
+    left = plan.sequence[done : block * each]
+    others = np.flatnonzero(left != left[0])
+    return int(left[0]), int(others[0]) if len(others) else len(left), block
 
 
 def watched(context: Context, study: str) -> Watch:

@@ -7,10 +7,12 @@ has not grown; if another coordinator has already taken the step, it does nothin
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from voxpop.journal.journal import Finished, Opened
@@ -153,13 +155,17 @@ def _failed(context: Context, study: str, attempt: str) -> bool:
 
 
 def _open(context: Context, snapshot: Snapshot) -> None:
-    """Append the next wave, or the end of the study. Planning needs no lock: every coordinator plans the same."""
+    """Append the next wave, or the end of the study. Planning needs no lock: every coordinator plans the same.
+
+    Only the orders of play differ, and those that are appended count.
+    """
     study, wave, now = snapshot.study, snapshot.following, context.clock()
     event: Opened | Finished
     if isinstance(wave, End):
         planned, event = None, Finished(wave.reason)
         changes: dict[str, Any] = {"stage": Stage.FINISHED}
     else:
+        wave = replace(wave, plan=wave.plan.shuffled(np.random.default_rng(secrets.randbits(128))))
         planned, event = replace(snapshot, wave=wave), Opened(wave.plan, wave.release)
         batch = None if wave.release.batch is None else new_key()
         changes = {"wave": wave.plan.wave, "batch": batch, "stage": Stage.OPEN, "opened_at": now, "attempt": None}

@@ -145,8 +145,9 @@ class DeviceWave(Message):
     wave: Annotated[int, Meta(ge=1)]
     arms: list[Count]
     decisions: list[Decision]
-    rounds: list[Count]
+    rounds: Annotated[list[Count], says("Of each decision: the rounds that the report is about.")]
     release: Release
+    block: Annotated[int, Meta(ge=1), says("The block of the wave whose rounds these are.")] = 1
     direction: Annotated[Direction, says("If it minimises, what devices record are costs.")] = Direction.MAXIMIZE
 
 
