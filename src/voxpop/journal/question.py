@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from voxpop.io.frames import data_frame
+from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
@@ -41,10 +43,20 @@ class Question:
     forecast: Forecast | None = None  # what the wave is expected to bring and to cost, if the policy knows
     strata: dict[str, int] = field(default_factory=dict)  # how many of the people to draw from each stratum, if any
     measure: str = "reward"  # what people are asked for: their average reward, or cost
+    order: tuple[int, ...] = ()  # the decision of every round, as its place; empty: one after the other
+    blocks: int = 1  # equal parts of the rounds; a person is asked about one of them
+    first: int = 1  # the number of its first round, of all rounds of the study
+    calendar: Calendar | None = None  # what a round is
 
     @classmethod
     def of(
-        cls, problem: Problem, plan: Plan, strata: Strata | None = None, direction: Direction = Direction.MAXIMIZE
+        cls,
+        problem: Problem,
+        plan: Plan,
+        strata: Strata | None = None,
+        direction: Direction = Direction.MAXIMIZE,
+        first: int = 1,
+        calendar: Calendar | None = None,
     ) -> Question:
         """Put a plan as a question."""
         drawn = {} if strata is None else strata.allocate(plan.people)
@@ -58,6 +70,10 @@ class Question:
             plan.forecast,
             drawn,
             direction.measure,
+            () if plan.orders is None else tuple(plan.orders.ravel().tolist()),
+            plan.blocks,
+            first,
+            calendar,
         )
 
     @property
@@ -89,6 +105,28 @@ class Question:
             for person in people
             for decision in self.decisions
         )
+
+    def schedule(self) -> list[dict[str, Any]]:
+        """List the rounds of the wave: the number of each, from when until when it is played, its decision and block.
+
+        Without a calendar there are no dates. The rounds that pass until the answers are in have no block.
+
+        >>> week = Calendar("week", "2026-03-02", "Europe/Berlin")
+        >>> for row in Question(1, ({"price": 4.5}, {"price": 5.0}), (1, 1), people=2, calendar=week).schedule():
+        ...     print(row["round"], row["from"], row["until"], row["decision"], row["block"])
+        1 2026-03-02 00:00:00+01:00 2026-03-09 00:00:00+01:00 {'price': 4.5} 1
+        2 2026-03-09 00:00:00+01:00 2026-03-16 00:00:00+01:00 {'price': 5.0} 1
+        """
+        order = self.order or [place for place, rounds in enumerate(self.rounds) for _ in range(rounds)]
+        played = [(self.decisions[place], turn * self.blocks // len(order) + 1) for turn, place in enumerate(order)]
+        rows = [*played, *[(self.meanwhile, None)] * self.rest]
+        spans: Iterable[tuple[Any, Any]] = repeat((None, None))
+        if self.calendar is not None:
+            spans = self.calendar.spans(self.first, len(rows))
+        return [
+            {"round": number, "from": begins, "until": ends, "decision": decision, "block": block}
+            for number, ((decision, block), (begins, ends)) in enumerate(zip(rows, spans, strict=False), self.first)
+        ]
 
     def __str__(self) -> str:
         """Say in one sentence what to do."""
