@@ -103,7 +103,7 @@ def test_a_time_that_clocks_skip_later_is_as_much_later() -> None:
 
 def test_closed_days() -> None:
     closed = ["Sunday", date(2026, 4, 3), "2026-04-06 to 2026-04-07"]
-    days = Calendar("day", date(2026, 4, 2), BERLIN, closed)
+    days = Calendar("day", date(2026, 4, 2), BERLIN, closed)  # type: ignore[arg-type]  # as TOML has them
     assert [span.begins.day for span in days.spans(1, 4)] == [2, 4, 8, 9]
     assert (days.lasting(1, 3), days.until(1, 3)) == ("1 week", "8 April 2026")
     assert days.round_at("2026-04-03T12:00") is None
@@ -176,7 +176,7 @@ def test_what_cannot_be_is_refused(wrong: dict[str, object], says: str) -> None:
 def test_a_horizon_beyond_the_last_year_is_refused() -> None:
     for closed in ((), ("sunday",)):
         calendar = Calendar("week", "2026-03-02", BERLIN, closed)
-        calendar.check(400_000)
+        calendar.check(10_000)
         for far in (420_000, 10**30):
             with pytest.raises(InputError, match="end after the year 9999"):
                 calendar.check(far)

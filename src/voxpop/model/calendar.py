@@ -7,11 +7,12 @@ the others are the rounds 1, 2, 3 and so on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -57,7 +58,7 @@ class Calendar:
     )
     start: str = option(help="When the first round begins: a local date or date-time.", example="2026-03-02")
     zone: str = option(help="The IANA time zone of all dates.", example="Europe/Berlin")
-    closed: tuple[str, ...] = option(
+    closed: Sequence[str] = option(
         (),
         help="Weekdays, dates or ranges of dates on which nothing is played; rounds skip them.",
         example='["sunday", "2026-12-24 to 2027-01-01"]',
@@ -188,8 +189,12 @@ class Calendar:
 
     def span(self, first: int, count: int = 1) -> Span:
         """Return when a round is played or, from its beginning to the end of the last, several are."""
-        (begin,), (end,) = self._parts(first, 1), self._parts(first + count - 1, 1)
+        begin, end = self._ends(first, count)
         return Span(self._moment(begin), self._moment(end + 1))
+
+    def _ends(self, first: int, count: int) -> tuple[int, int]:
+        (begin,) = self._parts(first, 1)
+        return begin, begin if count == 1 else next(self._parts(first + count - 1, 1))
 
     def check(self, horizon: int) -> None:
         """Refuse a horizon that goes beyond the last date there is."""
@@ -210,26 +215,24 @@ class Calendar:
     def round_at(self, when: datetime | date | str, horizon: int | None = None) -> int | None:
         """Return the round that is played at a time; None before the start, after the horizon and on closed days."""
         try:
-            part = self._part_at(self.moment(when).astimezone(UTC))
-            number = part + 1
-            for first, end in self._skipped():
-                if first > part:
-                    break
-                if part < end:
-                    return None
-                number -= end - first
+            number, now = self.begun(when), self.moment(when).astimezone(UTC)
+            over = number == 0 or self.span(number).ends.astimezone(UTC) <= now
         except OverflowError:  # near the years 1 and 9999, where no round is
             return None
-        return number if number > 0 and (horizon is None or number <= horizon) else None
+        return None if over or (horizon is not None and number > horizon) else number
 
-    def _part_at(self, now: datetime) -> int:
+    def begun(self, when: datetime | date | str) -> int:
+        """Return how many rounds have begun at a time."""
+        now = self.moment(when).astimezone(UTC)
         part = (now - self._moment(0).astimezone(UTC)) // self._step
         near = (part + 1, part, part - 1) if self._local else (part,)  # clocks may have changed since the start
-        return next(one for one in near if self._moment(one).astimezone(UTC) <= now)
+        part = next(one for one in near if self._moment(one).astimezone(UTC) <= now)
+        skipped = takewhile(lambda gap: gap[0] <= part, self._skipped())
+        return max(0, part + 1 - sum(min(end, part + 1) - first for first, end in skipped))
 
     def lasting(self, first: int, count: int) -> str:
         """Say how long some rounds take, with the closed days between them."""
-        (begin,), (end,) = self._parts(first, 1), self._parts(first + count - 1, 1)
+        begin, end = self._ends(first, count)
         number, unit = self._length
         number *= end + 1 - begin
         size, larger = LARGER.get(unit, (0, ""))

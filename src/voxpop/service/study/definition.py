@@ -11,7 +11,7 @@ from typing import Any
 
 from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.files import read_text
-from voxpop.io.studyfile import direction_of, parse_study, privacy_of, strata_of, study_of
+from voxpop.io.studyfile import calendar_of, direction_of, parse_study, privacy_of, strata_of, study_of
 from voxpop.journal import journal
 from voxpop.model.direction import Direction
 from voxpop.model.options import check, option
@@ -21,7 +21,7 @@ from voxpop.privacy.ledger import compose_any
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PARTS = ("problem", "policy", "privacy", "rules", "reward")  # of a definition, as it is stored
-RARE = {"direction", "strata"}  # parts that may be missing
+RARE = {"direction", "strata", "calendar"}  # parts that may be missing
 MARGIN = 1.03  # releases with binomial noise differ by so much
 CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 
@@ -135,10 +135,9 @@ def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]
         rules = rules_of(data.get("service", {}))
         reward = str(data.get("reward", direction.measure))
         privacy = privacy_of(path, data)
-        strata, maximised = strata_of(path, data), direction.problem(problem)
-        definition = Definition(
-            maximised, policy, privacy, reward=reward, direction=direction, strata=strata, rules=rules
-        )
+        strata, calendar = strata_of(path, data), calendar_of(path, data)
+        said: dict[str, Any] = {"reward": reward, "direction": direction, "strata": strata, "calendar": calendar}
+        definition = Definition(direction.problem(problem), policy, privacy, **said, rules=rules)
     name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
     return require_name(name[:63]), definition
 
