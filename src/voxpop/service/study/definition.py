@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Rules:
         above=0,
         most=1e12,
         unit="rounds",
-        help="Rounds per second of a clock that plays them; unless given, the application reports them.",
+        help="Rounds per second of a clock that plays them; unless given, the calendar or the application does.",
     )
     participations: int = option(
         1, least=1, most=1000, label="Times a person may be asked", help="How often a person may take part."
@@ -77,6 +78,10 @@ class Definition(journal.Definition):
             )
         if self.rules.budget is not None and self.privacy.budget is None:
             raise InputError(f"service.budget {self.rules.budget:g} needs a trust model; add a [privacy] table")
+        if self.rules.rounds_per_second is not None and self.calendar is not None:
+            raise InputError(
+                "rounds are played by the [calendar] or by service.rounds_per_second; leave one of them out"
+            )
 
     @property
     def budget(self) -> Budget | None:
@@ -85,6 +90,25 @@ class Definition(journal.Definition):
         if promised is None:
             return None
         return Budget(self.rules.budget or promised.epsilon, promised.delta, self.rules.participations)
+
+    @property
+    def by_clock(self) -> bool:
+        """True if a clock plays the rounds, at a rate or by the calendar; otherwise the application reports them."""
+        return self.rules.rounds_per_second is not None or self.calendar is not None
+
+    def rounds_since(self, begun: float, now: float) -> int:
+        """Count the rounds that a clock has played of a wave; by the calendar, -1 before its first round begins."""
+        if self.calendar is None:
+            return math.floor(max(0.0, now - begun) * (self.rules.rounds_per_second or 0.0))
+        before, moment = self.calendar.begun(_time(begun)), _time(now)
+        started = self.calendar.begun(moment)
+        return -1 if started <= before else started - before - (self.calendar.round_at(moment) is not None)
+
+    def end_of_rounds(self, begun: float, rounds: int) -> float:
+        """Return when a clock will have played so many rounds of a wave; infinity if there is no clock."""
+        if self.calendar is not None:
+            return self.calendar.span(self.calendar.begun(_time(begun)) + rounds).ends.timestamp()
+        return begun + rounds / self.rules.rounds_per_second if self.rules.rounds_per_second else math.inf
 
     def encode(self) -> dict[str, Any]:
         """Return the definition as plain data."""
@@ -112,6 +136,10 @@ class Definition(journal.Definition):
             raise InputError(
                 f"the study cannot be read ({type(error).__name__}); make it with: voxpop study create"
             ) from None
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def rules_of(data: Mapping[str, Any]) -> Rules:
