@@ -82,6 +82,18 @@ def test_the_next_wave_goes_on_where_the_last_one_ended() -> None:
     assert study.decision_at("2026-03-29") is None  # a Sunday
 
 
+def test_a_study_from_a_pilot_has_dates_and_no_wave_is_longer_than_its_horizon() -> None:
+    tastes = enumerate(np.random.default_rng(0).normal(4.0, 1.0, 40))
+    rows = [{"person": who, "price": p, "reward": 3 - (p - t) ** 2 / 4} for who, t in tastes for p in range(1, 7)]
+    for horizon in (3, 60, 2000):
+        asked = Study.from_pilot(rows, horizon=horizon, points=11, calendar=BERLIN).ask()
+        if asked is not None:
+            schedule = asked.schedule()
+            assert len(schedule) <= horizon
+            assert schedule[0]["from"].isoformat() == "2026-03-27T00:00:00+01:00"
+    assert asked is not None
+
+
 def test_turns_end_when_the_decision_changes_and_before_closed_days() -> None:
     rows = question_of(course(orders=None, blocks=1)).schedule()
     made = [(numbers(turn), turn[0]["decision"]["price"], turn[0]["block"]) for turn in turns(rows)]

@@ -156,6 +156,7 @@ GOOD = {"round": "day", "start": "2026-03-02", "zone": BERLIN, "closed": ["sunda
         ({"start": "2026-03-02T09:00+01:00"}, "without an offset"),
         ({"start": "2026-03-02T09:00:30"}, "in whole minutes"),
         ({"start": "2026-03-29T02:30"}, "2026-03-29T02:30 does not exist in Europe/Berlin, as clocks change"),
+        ({"start": "20260329T0230"}, "does not exist in Europe/Berlin"),
         ({"start": "2026-10-25T02:30"}, "2026-10-25T02:30 happens twice in Europe/Berlin, as clocks change"),
         ({"start": "2026-03-29T01:30", "zone": "Europe/London"}, "does not exist in Europe/London"),
         ({"closed": list(WEEKDAYS)}, "leaves nothing to play; open one"),

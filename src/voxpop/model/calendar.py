@@ -23,7 +23,7 @@ from voxpop.model.words import counted
 UNITS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(1), "week": timedelta(7)}
 LARGER = {"minute": (60, "hour"), "day": (7, "week")}
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-DAY = timedelta(1)
+DAY, MIDNIGHT = timedelta(1), datetime.min.time()
 Day = TypeVar("Day", date, datetime)
 LONGEST = 3_660  # days that are closed in one go
 
@@ -79,7 +79,7 @@ class Calendar:
                 f"calendar.start must be a local date, or a time in whole minutes without an offset, got {self.start!r}"
             )
         one, other = (self._start.replace(tzinfo=self._zone, fold=fold).utctimetuple() for fold in (0, 1))
-        if one != other and ":" in self.start:  # a day has a first moment, whatever clocks do
+        if one != other and self._start.time() != MIDNIGHT:  # a day has a first moment, whatever clocks do
             odd = "does not exist" if one > other else "happens twice"
             raise InputError(
                 f"calendar.start {self.start} {odd} in {self.zone}, as clocks change then; begin at another time"
@@ -167,10 +167,9 @@ class Calendar:
 
     def _since(self, day: date) -> timedelta:
         """Return the time from the start to the beginning of a day; rounds of days belong to the day they begin on."""
-        midnight = datetime.combine(day, datetime.min.time())
         if self._local:
-            return midnight - datetime.combine(self._start, datetime.min.time())
-        return self._in_zone(midnight).astimezone(UTC) - self._in_zone(self._start).astimezone(UTC)
+            return day - self._start.date()
+        return self._in_zone(datetime.combine(day, MIDNIGHT)).astimezone(UTC) - self._moment(0).astimezone(UTC)
 
     def _parts(self, first: int, count: int) -> Iterator[int]:
         """Yield the parts of the time that are these rounds."""
@@ -244,7 +243,7 @@ class Calendar:
 
     def written(self, moment: datetime, last: bool = False) -> str:
         """Write a time as people do; the day alone, if rounds begin at midnight: if it is an end, the last one."""
-        if not self._local or self._start.time() != datetime.min.time():
+        if not self._local or self._start.time() != MIDNIGHT:
             return f"{moment.day} {moment:%B %Y, %H:%M}"
         day = (moment.astimezone(UTC) - last * UNITS["minute"]).astimezone(self._zone)
         return f"{day.day} {day:%B %Y}"
