@@ -85,6 +85,7 @@ def test_the_next_wave_goes_on_where_the_last_one_ended() -> None:
 def test_a_study_from_a_pilot_has_dates_and_no_wave_is_longer_than_its_horizon() -> None:
     tastes = enumerate(np.random.default_rng(0).normal(4.0, 1.0, 40))
     rows = [{"person": who, "price": p, "reward": 3 - (p - t) ** 2 / 4} for who, t in tastes for p in range(1, 7)]
+    asked = None
     for horizon in (3, 60, 2000):
         asked = Study.from_pilot(rows, horizon=horizon, points=11, calendar=BERLIN).ask()
         if asked is not None:

@@ -281,8 +281,8 @@ class Course(Defined):
         """The wave that is open, as its owner is asked."""
         if self.wave is None:
             return None
-        dates = self.rounds + 1, self.calendar
-        return Question.of(self.problem, self.wave.plan, self.strata, self.direction, *dates)
+        asked = Question.of(self.problem, self.wave.plan, self.strata, self.direction)
+        return replace(asked, first=self.rounds + 1, calendar=self.calendar)
 
     @property
     def plans(self) -> list[Plan]:

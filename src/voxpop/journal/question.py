@@ -50,13 +50,7 @@ class Question:
 
     @classmethod
     def of(
-        cls,
-        problem: Problem,
-        plan: Plan,
-        strata: Strata | None = None,
-        direction: Direction = Direction.MAXIMIZE,
-        first: int = 1,
-        calendar: Calendar | None = None,
+        cls, problem: Problem, plan: Plan, strata: Strata | None = None, direction: Direction = Direction.MAXIMIZE
     ) -> Question:
         """Put a plan as a question."""
         drawn = {} if strata is None else strata.allocate(plan.people)
@@ -72,8 +66,6 @@ class Question:
             direction.measure,
             () if plan.orders is None else tuple(plan.orders.ravel().tolist()),
             plan.blocks,
-            first,
-            calendar,
         )
 
     @property

@@ -89,10 +89,9 @@ class Calendar:
     @cached_property
     def _length(self) -> tuple[int, str]:
         """The length of a round: how many, and of which unit."""
-        *number, unit = self.round.lower().split() or [""]
-        unit = unit.removesuffix("s")
-        count = number[0] if number else "1"
-        if unit in UNITS and len(number) < 2 and count.isdecimal() and len(count) < 7 and int(count):
+        count, _, unit = ("1 " * (" " not in self.round) + self.round.lower()).partition(" ")
+        unit = unit.strip().removesuffix("s")
+        if unit in UNITS and count.isdecimal() and len(count) < 7 and int(count):
             return int(count), unit
         raise InputError(
             f"unknown calendar.round {self.round!r}; write minute, hour, day or week, or a number such as '3 days'"
