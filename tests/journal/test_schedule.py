@@ -58,6 +58,13 @@ def test_a_schedule_has_every_round_of_the_wave_in_the_order_of_play() -> None:
     assert all(row["from"] < row["until"] for row in rows)
 
 
+@pytest.mark.parametrize("planned", [{}, {"orders": None}])
+def test_what_is_in_force_is_what_the_schedule_says(planned: dict[str, Any]) -> None:
+    made = course(**planned)
+    for row in question_of(made).schedule():
+        assert decision_at(made, row["from"]) == row["decision"]
+
+
 def test_without_a_calendar_rounds_are_numbers() -> None:
     rows = question_of(course(None)).schedule()
     assert [row["round"] for row in rows] == [*range(1, 16)]

@@ -52,7 +52,9 @@ def test_the_round_of_a_time_inverts_the_time_of_a_round(calendar: Calendar, num
     inside = begins + within * (ends - begins)
     assert calendar.round_at(inside) == calendar.round_at(inside.astimezone(ZoneInfo("Asia/Tokyo"))) == number
     assert calendar.round_at(ends - timedelta(microseconds=1)) == number
-    assert calendar.round_at(ends) in (number + 1, None)
+    following = utc(calendar.span(number + 1))[0]
+    assert calendar.round_at(following) == number + 1
+    assert calendar.round_at(ends) == (None if ends < following else number + 1)
     assert calendar.round_at(inside, horizon=number - 1) is None
     assert calendar.round_at(utc(calendar.span(1))[0] - timedelta(microseconds=1)) is None
 
@@ -67,7 +69,7 @@ def test_what_is_skipped_is_closed_all_day(calendar: Calendar, number: int) -> N
         # A day's round that begins at nine lasts until nine on the next day, and belongs to the first.
         days = {day, day - timedelta(1)} if "day" in calendar.round or "week" in calendar.round else {day}
         assert any(WEEKDAYS[one.weekday()] in calendar.closed or str(one) in calendar.closed for one in days)
-        assert calendar.round_at(moment) is None
+        assert (calendar.round_at(moment), calendar.begun(moment)) == (None, number)
         moment += timedelta(hours=6)
 
 
@@ -107,6 +109,8 @@ def test_closed_days() -> None:
     assert [span.begins.day for span in days.spans(1, 4)] == [2, 4, 8, 9]
     assert (days.lasting(1, 3), days.until(1, 3)) == ("1 week", "8 April 2026")
     assert days.round_at("2026-04-03T12:00") is None
+    weekdays = Calendar("day", "2026-04-10", BERLIN, ["saturday", "sunday"])  # a Friday
+    assert [weekdays.begun(f"2026-04-{day:02}T12:00") for day in range(9, 15)] == [0, 1, 1, 1, 2, 3]
     week = Calendar("week", "2026-04-06", BERLIN, ["saturday", "sunday"])
     assert [span.begins.day for span in week.spans(1, 3)] == [6, 13, 20]
     off = Calendar("week", "2026-04-06", BERLIN, ["saturday", "sunday", "2026-04-13 to 2026-04-17"])

@@ -1,5 +1,6 @@
 """Rounds that are played by the calendar: a wave begins with the next round, and any later time can be asked about."""
 
+import math
 from datetime import UTC, datetime
 
 import pytest
@@ -46,6 +47,13 @@ def test_a_wave_begins_with_the_next_round_and_skips_closed_days(address: str) -
             assert here.coordinator.decision(STUDY).index == index
             at = datetime.fromtimestamp(here.clock.now, UTC).isoformat()
             assert here.coordinator.decision(STUDY, at) == here.coordinator.decision(STUDY)
+
+
+def test_a_clock_knows_when_the_rounds_will_be_played() -> None:
+    """From Monday on, with a closed Wednesday, two rounds end with Thursday; a rate counts seconds."""
+    assert made().end_of_rounds(MONDAY + HOUR, 2) == MONDAY + 4 * 24 * HOUR
+    assert definition(rounds_per_second=0.5).end_of_rounds(100.0, 3) == 106.0
+    assert definition().end_of_rounds(100.0, 3) == math.inf
 
 
 def test_later_times_are_planned_and_earlier_ones_refused(address: str) -> None:
