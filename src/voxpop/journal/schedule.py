@@ -69,11 +69,7 @@ def turns(rows: Sequence[Row]) -> list[list[Row]]:
     made: list[list[Row]] = []
     for row in rows:
         last = made[-1][-1] if made else None
-        if last and [last[name] for name in ("decision", "block", "until")] == [
-            row["decision"],
-            row["block"],
-            row["from"],
-        ]:
+        if last and (last["decision"], last["block"], last["until"]) == (row["decision"], row["block"], row["from"]):
             made[-1].append(row)
         else:
             made.append([row])
