@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from voxpop.journal.journal import Course as Course
     from voxpop.journal.question import Answer as Answer
     from voxpop.journal.question import Question as Question
+    from voxpop.model.calendar import Calendar as Calendar
     from voxpop.model.decisions import Choice as Choice
     from voxpop.model.decisions import Decisions as Decisions
     from voxpop.model.decisions import Float as Float
@@ -54,6 +55,7 @@ _NAMES = {
     "errors": "InputError",
     "journal.journal": "Course",
     "journal.question": "Answer Question",
+    "model.calendar": "Calendar",
     "model.decisions": "Choice Decisions Float Integer Space",
     "model.kernels": "Constant Linear Matern Precomputed SquaredExponential",
     "model.problem": "Evidence Problem",

@@ -207,7 +207,7 @@ def read(path: str) -> list[dict[str, str]]:
 
 def test_the_order_of_play_and_the_table_for_the_answers_are_written_to_files(main: Main) -> None:
     question = piloted(main)
-    done = main("ask", "blocks.toml", "--order", "order.csv", "--template", "answers.csv")
+    done = main("ask", "blocks.toml", "--schedule", "order.csv", "--template", "answers.csv")
     printed = " ".join(done.out.split())
     people = [(question["people"] + block) // 2 for block in (0, 1)]
     assert f"ask {sum(people)} people, {people[0]} about block 1 and {people[1]} about block 2" in printed
@@ -234,8 +234,8 @@ def test_the_order_of_play_and_the_table_for_the_answers_are_written_to_files(ma
     assert "in 2 blocks" in main("status", "blocks.toml").out
 
 
-def test_a_study_is_not_overwritten_with_its_order_of_play(main: Main) -> None:
-    done = main("ask", "tea.toml", "--order", "tea.json")
+def test_a_study_is_not_overwritten_with_a_table_for_its_answers(main: Main) -> None:
+    done = main("ask", "tea.toml", "--template", "tea.json")
     assert (done.code, "tea.json is where the study is kept" in done.err) == (2, True)
     assert not Path("tea.json").exists()
 

@@ -6,13 +6,14 @@ from typing import Any, Literal
 import pytest
 
 from voxpop.errors import InputError
+from voxpop.model.calendar import Calendar
 from voxpop.model.options import REQUIRED, Option, check, option, options_of
 from voxpop.policies import POLICIES, make_policy, policy_options
 from voxpop.privacy import Private
 from voxpop.service.study.definition import Rules
 
 TABLES: dict[str, tuple[Option, ...]] = {name: policy_options(name) for name in POLICIES}
-TABLES |= {"privacy": options_of(Private), "rules": options_of(Rules)}
+TABLES |= {"privacy": options_of(Private), "rules": options_of(Rules), "calendar": options_of(Calendar)[:3]}
 
 
 @pytest.mark.parametrize("name", TABLES)

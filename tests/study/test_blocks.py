@@ -82,7 +82,7 @@ def test_a_wave_is_played_in_random_orders_of_the_operating_system_which_are_kep
     assert asked(study) == asked(Study.load(tmp_path / "study.json")) == question
     plan = study.course.pending
     assert plan is not None
-    assert question.played == tuple(study.problem.decisions[arm] for arm in plan.sequence.tolist())
+    assert [row["decision"] for row in question.schedule()] == [study.problem.decisions[arm] for arm in plan.sequence]
     arms, places = len(question.decisions), np.array(question.order)
     assert (np.sort(places.reshape(-1, arms), axis=1) == np.arange(arms)).all()  # every arm once, then again
     assert question.rounds == (len(places) // arms,) * arms
@@ -99,7 +99,8 @@ def test_a_question_says_when_to_play_what_and_whom_to_ask_about_it() -> None:
         ("play", "rounds", "block 1", "block 2"),
         [("price = 4.5", "2", "2", "3"), ("price = 5", "2", "1", "4")],
     )
-    assert question.schedule[2] == {"round": 3, "block": 2, "price": 4.5}
+    third = question.schedule()[2]
+    assert (third["round"], third["block"], third["decision"]) == (3, 2, {"price": 4.5})
     shown = question._repr_html_()
     assert "then ask 5 people, 2 about block 1 and 3 about block 2, for their average reward of each" in shown
     assert "<th>price = 5</th><td>2</td><td>1</td><td>4</td>" in shown
@@ -108,9 +109,11 @@ def test_a_question_says_when_to_play_what_and_whom_to_ask_about_it() -> None:
     whole = Question(3, decisions, (2, 2), people=5, order=(1, 0, 0, 1))
     assert whole.plays[0] == ("play", "rounds", "in rounds")
     assert whole.plays[1][1] == ("price = 5", "2", "1, 4")
-    assert whole.schedule[3] == {"round": 4, "price": 5.0}
+    fourth = whole.schedule()[3]
+    assert (fourth["round"], fourth["block"], fourth["decision"]) == (4, 1, {"price": 5.0})
     assert "block" not in whole.table()
-    assert Question(3, decisions, (2, 1), people=5).played == (decisions[0], decisions[0], decisions[1])
+    unordered = Question(3, decisions, (2, 1), people=5).schedule()
+    assert [row["decision"] for row in unordered] == [decisions[0], decisions[0], decisions[1]]
 
 
 @pytest.mark.parametrize("people", [1, 2, 5, 12, 13])

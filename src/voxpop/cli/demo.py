@@ -145,7 +145,7 @@ def fleet(
     kept = promise_of(definition)
     promise = replace(kept, model=privacy or kept.model, epsilon=kept.epsilon if epsilon is None else epsilon)
     say(f"tastes of {count:,} devices: {tastes.origin}")
-    by_clock = definition.rules.rounds_per_second is not None
+    by_clock = definition.by_clock
     application = None if key is None else _Application(url, key, name, by_clock)
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
         named: dict[str, Any] = {"enrolment_code": enrolment_code, "http": http, "strata": definition.strata}

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from voxpop.io.tables import read_answers
 from voxpop.journal.file import MARK
 from voxpop.journal.journal import Course
 from voxpop.journal.question import Question
+from voxpop.journal.schedule import NO_CALENDAR, numbers, scheduled, turns
 from voxpop.journal.tables import TABLES, Row, best_rows, headline, wave_rows
 from voxpop.model.waves import changed
 from voxpop.report.summary import describe, expectation, number, summarise
@@ -111,9 +113,12 @@ Newest = Annotated[
 def ask(
     study: StudyPath,
     newest: Newest = False,
-    order: Annotated[Path | None, typer.Option(help="Write what to play in each round to this CSV file.")] = None,
     template: Annotated[Path | None, typer.Option(help="Write a table for the answers to this CSV file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the question as one JSON object.")] = False,
+    schedule: Annotated[
+        Path | None, typer.Option(help="Write the rounds of the wave to a .csv file, or its dates to an .ics file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the schedule if it exists.")] = False,
 ) -> None:
     """Say what to play now, how many people to ask, and what that is expected to bring and to cost.
 
@@ -121,15 +126,21 @@ def ask(
 
     The study remembers its waves in a file beside the study file, with the ending .json.
     """
-    for file in filter(None, (order, template)):
-        _check_target(file, _files(study))
+    if template is not None:
+        _check_target(template, _files(study))
+    if schedule is not None and schedule.suffix not in (".csv", ".ics"):
+        raise InputError(f"--schedule must end in .csv or .ics, got {str(schedule)!r}")
+    if schedule is not None and schedule.exists() and not force:
+        raise InputError(f"{schedule} exists; choose another name, or replace it with --force")
     opened = _open(study, newest, begin=True)
+    if schedule is not None and schedule.suffix == ".ics" and opened.calendar is None:
+        raise InputError(f"{study}: {NO_CALENDAR}")
     question = opened.ask()
-    if question is not None and order is not None:
-        write_atomically(order, as_csv(list(question.schedule[0]), question.schedule))
     if question is not None and template is not None:
         rows = [{**row, question.measure: None} for row in question.rows()]
         write_atomically(template, as_csv(list(rows[0]), rows))
+    if schedule is not None:
+        write_atomically(schedule, scheduled(opened.course, schedule.suffix, datetime.now(UTC)))
     if as_json:
         typer.echo(json.dumps(encode(question)))
     elif question is None:
@@ -189,6 +200,7 @@ def show_question(question: Question, study: Path | None) -> None:
     expected = "" if question.forecast is None else f": {expectation(question.forecast)}"
     console.print(f"[bold]wave {question.wave}[/bold]{expected}", highlight=False, soft_wrap=True)
     console.print(table_of(headings, [list(map(escape, row)) for row in rows], left=("play", *headings[2:])))
+    show_schedule(question)
     drawn = ", ".join(f"{people:,} of {stratum}" for stratum, people in question.strata.items())
     ask = f"then ask {question.whom}, drawn at random{f' ({drawn})' if drawn else ''}, for their average "
     ask += f"{question.measure} of each" + (", over the rounds of their block" if question.blocks > 1 else "")
@@ -199,12 +211,29 @@ def show_question(question: Question, study: Path | None) -> None:
         )
     console.print(ask, highlight=False, markup=False)
     if study is not None and question.order:
-        files = "--order FILE.csv writes what to play in each round, and --template FILE.csv a table for the answers"
+        files = "--schedule FILE.csv writes what to play in each round, and --template FILE.csv a table for the answers"
         console.print(f"voxpop ask {study} {files}", highlight=False, markup=False)
     passing = f"; the study counts {question.rest:,} rounds for that" if question.rest else ""
     console.print(
         f"until the answers are in, use {describe(question.meanwhile)}{passing}", highlight=False, markup=False
     )
+
+
+def show_schedule(question: Question) -> None:
+    """Print the dates of the first turns, if there are any, and how many follow."""
+    if (calendar := question.calendar) is None:
+        return
+    rows = question.schedule()
+    made, rounds = turns(rows), (question.first, len(rows))
+    ends = [(calendar.written(turn[0]["from"]), calendar.written(turn[-1]["until"], last=True)) for turn in made]
+    shown = [
+        (numbers(turn), *dates, escape(describe(turn[0]["decision"])))
+        for turn, dates in zip(made[:LEADING], ends, strict=False)
+    ]
+    console.print(table_of(("round", "from", "until", "play"), shown, left=("round", "play")))
+    more = [f"and {len(made) - LEADING:,} more; --schedule plan.csv writes all"] if len(made) > LEADING else []
+    takes = f"wave {question.wave} takes {calendar.lasting(*rounds)}, until {calendar.until(*rounds)}"
+    say(*more, takes, *calendar.changes(*rounds))
 
 
 def _show_best(opened: Study) -> None:

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from voxpop.errors import InputError, require_array, require_choice, require_integer
+from voxpop.model.calendar import Calendar
 from voxpop.model.decisions import Decisions
 from voxpop.model.direction import Direction
 from voxpop.model.kernels import KERNELS, Kernel
@@ -183,10 +184,13 @@ class Definition:
     reward: str = "reward"  # what the reward is called
     direction: Direction = Direction.MAXIMIZE
     strata: Strata | None = None
+    calendar: Calendar | None = None  # when its rounds are played, if that is known
     charged: tuple[Entry, ...] = ()  # for releases that were taken back before the journal began: of upgraded files
     calibration: Calibration | None = None  # where the problem's constants come from, if that is known; never stored
 
     def __post_init__(self) -> None:
+        if self.calendar is not None:
+            self.calendar.check(self.problem.horizon)
         tolerance, (low, high) = self.policy.settings().get("tolerance"), self.problem.limits
         if tolerance is not None and tolerance >= high - low:
             raise InputError(
@@ -202,6 +206,7 @@ class Definition:
     def encode(self) -> dict[str, Any]:
         """Return the definition as plain data."""
         rest = {"strata": self.strata and dict(self.strata.shares), "charged": encode(self.charged)}
+        rest["calendar"] = encode(self.calendar)
         return {
             "problem": encode(self.problem),
             "policy": self.policy.settings(),
@@ -223,6 +228,7 @@ class Definition:
             str(data["reward"]),
             Direction.of(data["direction"]),
             Strata(data["strata"]) if "strata" in data else None,
+            Calendar(**data["calendar"]) if "calendar" in data else None,
             tuple(decode(Entry, entry) for entry in data.get("charged", ())),
         )
 

@@ -16,8 +16,10 @@ from voxpop.errors import Array, InputError, require_array, require_choice, requ
 from voxpop.io import schema as wire
 from voxpop.io.files import read_text
 from voxpop.io.tables import STRATUM
+from voxpop.model.calendar import Calendar
 from voxpop.model.decisions import Choice, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
+from voxpop.model.options import options_of
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Strata
 from voxpop.policies import DEFAULT, Policy, make_policy, policy_options
@@ -35,6 +37,7 @@ SECTIONS = {
     "model": "noise_std, bias_std and norm_bound; perhaps prior_mean, beta, ridge, reward_range, and shock_std with "
     "shock_freedom",
     "policy": "its name, and what it can be told",
+    "calendar": "round, start, zone and perhaps closed: what a round is, and when the first one begins",
     "strata": "the share of each part of the population, if people come unevenly",
     "privacy": "the trust model, and what people are promised",
     "service": "how a coordinator asks people",
@@ -80,6 +83,7 @@ def read_study_file(path: Path) -> tuple[wire.Definition, bool]:
         str(data.get("reward", direction.measure)),
         direction,
         strata_of(path, data),
+        calendar_of(path, data),
     )
     return definition, "beta" in data["model"]
 
@@ -106,6 +110,20 @@ def strata_of(path: Path, data: Mapping[str, Any]) -> Strata | None:
         if STRATUM in data["parameters"]:
             raise InputError("a parameter is called stratum, as is the column of people's strata; rename the parameter")
         return Strata(_table(data, "strata"))
+
+
+def calendar_of(path: Path, data: Mapping[str, Any]) -> Calendar | None:
+    """Read the calendar of a study file, from its [calendar] table; None without one."""
+    if "calendar" not in data:
+        return None
+    with said_of(path):
+        table, known = _table(data, "calendar"), options_of(Calendar)
+        for key in table:
+            require_choice("entry of [calendar]", key, [one.name for one in known])
+        for one in known:
+            if one.required and one.name not in table:
+                raise InputError(f"[calendar] lacks {one.name}; add it, such as {one.name} = {one.example!r}")
+        return Calendar(**table)
 
 
 def rehearsal_rewards(path: Path, problem: Problem, data: Mapping[str, Any]) -> Array:

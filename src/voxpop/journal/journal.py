@@ -21,6 +21,7 @@ from voxpop.io.schema import Definition as Definition
 from voxpop.io.schema import decode, decode_release, encode
 from voxpop.journal.question import Answer, Question, confidence_of
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
+from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.state import State
@@ -123,6 +124,7 @@ class Defined:
     privacy = Read[Privacy]("definition.privacy", "The trust model.")
     reward = Read[str]("definition.reward", "What the reward is called.")
     direction = Read[Direction]("definition.direction", "Whether people answer with rewards or with costs.")
+    calendar = Read[Calendar | None]("definition.calendar", "When its rounds are played, if that is known.")
     strata = Read[Strata | None]("definition.strata", "The parts of the population that are sampled apart, if any.")
     calibration = Read[Calibration | None](
         "definition.calibration", "Where the problem's constants come from, if that is known."
@@ -252,9 +254,10 @@ class Course(Defined):
         known = (*self.known, Known.of(self.definition, state))
         return replace(self, state=state, closed=(*self.closed, done), wave=None, known=known)
 
-    def named(self, name: str, reward: str | None = None) -> Course:
-        """Return the course under another name, with another name of its reward if there is one."""
-        return replace(self, definition=replace(self.definition, name=name, reward=reward or self.reward))
+    def named(self, name: str, reward: str | None = None, calendar: Calendar | None = None) -> Course:
+        """Return the course under another name, with another name of its reward and other dates if there are any."""
+        reward, calendar = reward or self.reward, calendar or self.calendar
+        return replace(self, definition=replace(self.definition, name=name, reward=reward, calendar=calendar))
 
     @cached_property
     def following(self) -> Wave | End:
@@ -276,7 +279,10 @@ class Course(Defined):
     @property
     def question(self) -> Question | None:
         """The wave that is open, as its owner is asked."""
-        return None if self.wave is None else Question.of(self.problem, self.wave.plan, self.strata, self.direction)
+        if self.wave is None:
+            return None
+        asked = Question.of(self.problem, self.wave.plan, self.strata, self.direction)
+        return replace(asked, first=self.rounds + 1, calendar=self.calendar)
 
     @property
     def plans(self) -> list[Plan]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from voxpop.io.frames import data_frame
+from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
@@ -47,6 +48,8 @@ class Question:
     measure: str = "reward"  # what people are asked for: their average reward, or cost
     blocks: int = 1  # equal parts of the rounds; a person is asked about one of them
     order: tuple[int, ...] = ()  # the place of the decision that is played in each round; empty: one after the other
+    first: int = 1  # the number of its first round, of all rounds of the study
+    calendar: Calendar | None = None  # what a round is
 
     @classmethod
     def of(
@@ -72,26 +75,6 @@ class Question:
     def labels(self) -> tuple[Any, ...]:
         """What the decisions are called as the columns of a wide table, and in dictionaries."""
         return tuple(map(label_of, self.decisions))
-
-    @property
-    def played(self) -> tuple[Any, ...]:
-        """The decision of each round, in the order of play."""
-        order = self.order or (place for place, rounds in enumerate(self.rounds) for _ in range(rounds))
-        return tuple(self.decisions[place] for place in order)
-
-    @property
-    def schedule(self) -> list[dict[str, Any]]:
-        """The order of play as rows of a table: the round, its block if there are several, and the decision.
-
-        >>> question = Question(1, ({"price": 4.5}, {"price": 5.0}), (2, 2), people=9, blocks=2, order=(1, 0, 0, 1))
-        >>> [(row["round"], row["block"], row["price"]) for row in question.schedule]
-        [(1, 1, 5.0), (2, 1, 4.5), (3, 2, 4.5), (4, 2, 5.0)]
-        """
-        played = self.played
-        return [
-            {"round": place + 1, **self._block(1 + place * self.blocks // len(played)), **parameters_of(decision)}
-            for place, decision in enumerate(played)
-        ]
 
     def _block(self, block: int) -> dict[str, Any]:
         return {} if self.blocks == 1 else {"block": block}
@@ -153,6 +136,28 @@ class Question:
         return ("play", "rounds", *when), [
             (describe(decision), f"{rounds:,}", *map(listed, each))
             for decision, rounds, each in zip(self.decisions, self.rounds, cells, strict=True)
+        ]
+
+    def schedule(self) -> list[dict[str, Any]]:
+        """List the rounds of the wave: the number of each, from when until when it is played, its decision and block.
+
+        Without a calendar there are no dates. The rounds that pass until the answers are in have no block.
+
+        >>> week = Calendar("week", "2026-03-02", "Europe/Berlin")
+        >>> for row in Question(1, ({"price": 4.5}, {"price": 5.0}), (1, 1), people=2, calendar=week).schedule():
+        ...     print(row["round"], row["from"], row["until"], row["decision"], row["block"])
+        1 2026-03-02 00:00:00+01:00 2026-03-09 00:00:00+01:00 {'price': 4.5} 1
+        2 2026-03-09 00:00:00+01:00 2026-03-16 00:00:00+01:00 {'price': 5.0} 1
+        """
+        order = self.order or [place for place, rounds in enumerate(self.rounds) for _ in range(rounds)]
+        played = [(self.decisions[place], turn * self.blocks // len(order) + 1) for turn, place in enumerate(order)]
+        rows = [*played, *[(self.meanwhile, None)] * self.rest]
+        spans: Iterable[tuple[Any, Any]] = repeat((None, None))
+        if self.calendar is not None:
+            spans = self.calendar.spans(self.first, len(rows))
+        return [
+            {"round": number, "from": begins, "until": ends, "decision": decision, "block": block}
+            for number, ((decision, block), (begins, ends)) in enumerate(zip(rows, spans, strict=False), self.first)
         ]
 
     def __str__(self) -> str:

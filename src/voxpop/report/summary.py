@@ -11,6 +11,7 @@ from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array
 from voxpop.journal.journal import Course
 from voxpop.journal.question import failure_chance
+from voxpop.journal.schedule import wave_dates
 from voxpop.model.problem import reward_range_of
 from voxpop.model.waves import Forecast
 from voxpop.model.words import certified as certified
@@ -60,7 +61,7 @@ def summarise(course: Course, truth: Array | None = None) -> list[Line]:
     ['Do this', 'Expect', 'Expected loss']
     """
     view = View(course, truth)
-    parts = (_decision, _expected, _certified, _cost, _asked, _loss, _promise, _notes)
+    parts = (_decision, _expected, _certified, _cost, _asked, _dates, _loss, _promise, _notes)
     return [line for part in parts for line in part(view)]
 
 
@@ -164,6 +165,20 @@ def _asked(view: View) -> Iterator[Line]:
         chance = failure_chance(course.policy, course.problem, 1)
         said = f"{100 * course.state.spent / chance:.0f} % of {100 * chance:g} % is spent"
         yield Line("Chance of error", said, "by what was certified so far")
+
+
+def _dates(view: View) -> Iterator[Line]:
+    """Say when the open wave is played, and when the study ends, if it has a calendar."""
+    course, calendar, horizon = view.course, view.course.calendar, view.course.problem.horizon
+    if calendar is None:
+        return
+    if (plan := course.pending) is not None:
+        until, takes = wave_dates(course)[plan.wave]
+        rounds = course.rounds + 1, plan.length
+        begins = f"from {calendar.written(calendar.span(*rounds).begins)} on, time of {calendar.zone}"
+        note = "; ".join([begins, *calendar.changes(*rounds)])
+        yield Line("Played", f"wave {plan.wave} takes {takes}, until {until}", note)
+    yield Line("Horizon", f"until {calendar.until(1, horizon)}", f"{calendar.lasting(1, horizon)} in all")
 
 
 def _loss(view: View) -> Iterator[Line]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from voxpop.io import frames
 from voxpop.journal.journal import Course
 from voxpop.journal.question import confidence_of
+from voxpop.journal.schedule import wave_dates
 from voxpop.journal.tables import TABLES, Row, columns_of, headline, wave_rows
 from voxpop.model.words import number
 
@@ -28,6 +29,7 @@ class WaveTable:
 def wave_table(course: Course) -> WaveTable:
     """List every wave, the pilot as wave 0; with what was expected of it, if the policy said so."""
     planned = any(plan.forecast is not None for plan in course.plans)
+    dated = wave_dates(course)
     widths = {wave.plan.wave: f"±{number(wave.info.max_width)}" for wave in course.closed}
     rows = []
     for row in wave_rows(course):
@@ -38,6 +40,8 @@ def wave_table(course: Course) -> WaveTable:
             cells["rounds"] = "pilot"  # which are no rounds of the study
         elif row["blocks"] > 1:
             cells["rounds"] += f" in {row['blocks']} blocks"
+        if dated:
+            cells["takes"], cells["until"] = reversed(dated.get(row["wave"], ("", "")))
         if planned:
             cells |= {name: "" if row[column] is None else number(row[column]) for name, column in EXPECTED.items()}
         cells["left"] = f"{row['left']:,}"
@@ -47,7 +51,8 @@ def wave_table(course: Course) -> WaveTable:
         "the model check failed": [wave.plan.wave for wave in course.closed if wave.info.warning],
     }
     notes = [f"{what} after wave {', '.join(map(str, when))}" for what, when in happened.items() if when]
-    headings = ("wave", *COUNTED, *(EXPECTED if planned else ()), "left", *(() if planned else ("widest bound",)))
+    counted = ("wave", *COUNTED, *(("takes", "until") if dated else ()))
+    headings = (*counted, *(EXPECTED if planned else ()), "left", *(() if planned else ("widest bound",)))
     return WaveTable(headings, rows, notes)
 
 

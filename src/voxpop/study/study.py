@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import date, datetime
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,7 +17,9 @@ from voxpop.errors import InputError, require_integer, said_of
 from voxpop.journal.file import JournalFile, write_copy
 from voxpop.journal.journal import Amended, Course, Defined, Definition, Event, Opened, Read, TakenBack, fold
 from voxpop.journal.question import Answer, Question, parameters_of
+from voxpop.journal.schedule import decision_at
 from voxpop.journal.wave import ClosedWave, Wave, error_ratio
+from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem, reward_range_of
 from voxpop.model.state import State
@@ -132,6 +135,13 @@ class BaseStudy(Defined, HasCourse):
         """The file that every change is saved to, if any."""
         return None if self._journal is None else self._journal.path
 
+    def decision_at(self, when: datetime | date | str) -> Any:
+        """Return the decision in force at a time: of waves as planned, and after the last one the best known.
+
+        It is None before the calendar's start and on its closed days. A time without a zone is the calendar's.
+        """
+        return decision_at(self._course, when)
+
     def differs_from(self, other: Definition) -> str | None:
         """Return the part in which another definition differs: problem, policy and so on; None if there is none."""
         ours, theirs = self.definition.encode(), other.encode()
@@ -192,7 +202,8 @@ class Study(BaseStudy):
     With `direction="minimize"` people answer with costs, delays or distances, and the least is best. Everything that is
     handed in or read is then a cost: the problem's prior mean and pilot, the answers, and the bounds of `best`.
 
-    `name` and `reward` are what the study and its reward are called in reports.
+    `name` and `reward` are what the study and its reward are called in reports. With a `calendar` its rounds have
+    dates: `ask().schedule()` has those of the open wave.
     """
 
     on_wave: Callable[[Study], object] | None = None  # called with the study after a wave was closed and saved
@@ -211,6 +222,7 @@ class Study(BaseStudy):
         name: str | None = None,
         reward: str | None = None,
         calibration: Calibration | None = None,
+        calendar: Calendar | None = None,
         **settings: Any,
     ) -> None:
         privacy = privacy or NoPrivacy()
@@ -225,6 +237,7 @@ class Study(BaseStudy):
             reward or towards.measure,
             towards,
             strata if strata is None or isinstance(strata, Strata) else Strata(strata),
+            calendar,
             calibration=calibration,
         )
         self._begin(begun, None if path is None else Path(path))
@@ -268,7 +281,7 @@ class Study(BaseStudy):
                 f"{path} was changed after its study began, and only its horizon and reward_range may be; undo the "
                 f"other changes, or move {memory} away to begin a new study"
             )
-        study._course = study._course.named(given.name, given.reward)
+        study._course = study._course.named(given.name, given.reward, given.calendar)
         if horizon != before:
             study.horizon_change = (before, horizon)
             if not looking:

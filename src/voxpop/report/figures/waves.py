@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from voxpop.errors import Array
+from voxpop.journal.schedule import wave_dates
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
 from voxpop.model.waves import Forecast
@@ -58,17 +59,20 @@ class Stage:
 def stages_of(view: View) -> list[Stage]:
     """Return all stages of a study along a line or on a map."""
     course, columns, made = view.course, view.layout.varied, []
+    until = {wave: f", until {end}" for wave, (end, _) in wave_dates(course).items()}
     if course.problem.pilot:
         places, answers = zip(*(answers_of(view, column)[FROM_PILOT] for column in columns), strict=True)
         made.append(Stage(f"pilot: {course.pilot_people:,} people", view.trail[0], places, answers[0]))
     for wave, state in zip(course.closed, view.trail[1:], strict=True):
         at = tuple(column.places[wave.plan.arms] for column in columns)
-        made.append(Stage(f"wave {wave.plan.wave}: {wave.people:,} people", state, at, wave.feedback.mean))
+        title = f"wave {wave.plan.wave}: {wave.people:,} people{until.get(wave.plan.wave, '')}"
+        made.append(Stage(title, state, at, wave.feedback.mean))
     if (plan := course.pending) is not None:
         at = tuple(column.places[plan.arms] for column in columns)
         state = view.trail[-1]
         expected = view.course.problem.within(state.centre[plan.arms])
-        made.append(Stage(f"wave {plan.wave}: {plan.people:,} to ask", state, at, expected, open=True))
+        title = f"wave {plan.wave}: {plan.people:,} to ask{until.get(plan.wave, '')}"
+        made.append(Stage(title, state, at, expected, open=True))
     return made
 
 

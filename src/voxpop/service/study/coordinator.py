@@ -121,8 +121,8 @@ class Coordinator:
 
     # -- the application
 
-    def decision(self, study: str) -> CurrentDecision:
-        """Return the decision in force and for how many more rounds it is."""
+    def decision(self, study: str, at: str | None = None) -> CurrentDecision:
+        """Return the decision in force and for how many more rounds it is, now or `at` a time from the open wave on."""
         with self.database.read() as connection:
             row = log.row_of(connection, study)
             if row.life == Life.DRAFT:
@@ -130,14 +130,24 @@ class Coordinator:
             # In the same transaction; otherwise the log could be a wave ahead of the row.
             snapshot = self.snapshots.at(study, row.seq, connection)
         if snapshot.seq != row.seq:  # another thread has already read the next wave: read again
-            return self.decision(study)
-        now = status.in_force(snapshot, row, self.context.clock())
+            return self.decision(study, at)
+        when = self.context.clock() if at is None else self._planned(snapshot, row, at)
+        now = status.in_force(snapshot, row, when)
         return CurrentDecision(now.index, now.decision, now.rounds, now.block, row.wave, Stage(row.stage))
+
+    def _planned(self, snapshot: Snapshot, row: Any, at: str) -> float:
+        """Return a time at which a study with a calendar says what is in force."""
+        if snapshot.calendar is None:
+            raise Refusal(409, f"the study {row.id!r} has no calendar; ask for the decision in force now")
+        when = snapshot.calendar.moment(at.replace(" ", "+")).timestamp()  # a plus in an address is a space
+        if when < row.opened_at:
+            raise Refusal(409, f"wave {row.wave} of {row.id!r} began after {at}; ask for a later time")
+        return when
 
     def play(self, study: str, wave: int, key: str, rounds: int) -> RoundsCounted:
         """Count the rounds that the application played; repeating a key changes nothing."""
         require_integer("rounds", rounds, least=1, most=MOST_ROUNDS)
-        if self.snapshots.current(study).definition.rules.rounds_per_second is not None:
+        if self.snapshots.current(study).definition.by_clock:
             raise Refusal(409, f"a clock plays the rounds of {study!r}; they need not be reported")
         with self.database.write() as connection:
             row = log.row_of(connection, study, lock=True)

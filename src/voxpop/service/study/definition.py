@@ -6,12 +6,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.files import read_text
-from voxpop.io.studyfile import direction_of, parse_study, privacy_of, strata_of, study_of
+from voxpop.io.studyfile import calendar_of, direction_of, parse_study, privacy_of, strata_of, study_of
 from voxpop.journal import journal
 from voxpop.model.direction import Direction
 from voxpop.model.options import check, option
@@ -21,7 +22,7 @@ from voxpop.privacy.ledger import compose_any
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PARTS = ("problem", "policy", "privacy", "rules", "reward")  # of a definition, as it is stored
-RARE = {"direction", "strata"}  # parts that may be missing
+RARE = {"direction", "strata", "calendar"}  # parts that may be missing
 MARGIN = 1.03  # releases with binomial noise differ by so much
 CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 
@@ -43,7 +44,7 @@ class Rules:
         above=0,
         most=1e12,
         unit="rounds",
-        help="Rounds per second of a clock that plays them; unless given, the application reports them.",
+        help="Rounds per second of a clock that plays them; unless given, the calendar or the application does.",
     )
     participations: int = option(
         1, least=1, most=1000, label="Times a person may be asked", help="How often a person may take part."
@@ -77,6 +78,10 @@ class Definition(journal.Definition):
             )
         if self.rules.budget is not None and self.privacy.budget is None:
             raise InputError(f"service.budget {self.rules.budget:g} needs a trust model; add a [privacy] table")
+        if self.rules.rounds_per_second is not None and self.calendar is not None:
+            raise InputError(
+                "rounds are played by the [calendar] or by service.rounds_per_second; leave one of them out"
+            )
 
     @property
     def budget(self) -> Budget | None:
@@ -85,6 +90,25 @@ class Definition(journal.Definition):
         if promised is None:
             return None
         return Budget(self.rules.budget or promised.epsilon, promised.delta, self.rules.participations)
+
+    @property
+    def by_clock(self) -> bool:
+        """True if a clock plays the rounds, at a rate or by the calendar; otherwise the application reports them."""
+        return self.rules.rounds_per_second is not None or self.calendar is not None
+
+    def rounds_since(self, begun: float, now: float) -> int:
+        """Count the rounds that a clock has played of a wave; by the calendar, -1 before its first round begins."""
+        if self.calendar is None:
+            return math.floor(max(0.0, now - begun) * (self.rules.rounds_per_second or 0.0))
+        before, moment = self.calendar.begun(_time(begun)), _time(now)
+        started = self.calendar.begun(moment)
+        return -1 if started <= before else started - before - (self.calendar.round_at(moment) is not None)
+
+    def end_of_rounds(self, begun: float, rounds: int) -> float:
+        """Return when a clock will have played so many rounds of a wave; infinity if there is no clock."""
+        if self.calendar is not None:
+            return self.calendar.span(self.calendar.begun(_time(begun)) + rounds).ends.timestamp()
+        return begun + rounds / self.rules.rounds_per_second if self.rules.rounds_per_second else math.inf
 
     def encode(self) -> dict[str, Any]:
         """Return the definition as plain data."""
@@ -114,6 +138,10 @@ class Definition(journal.Definition):
             ) from None
 
 
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
 def rules_of(data: Mapping[str, Any]) -> Rules:
     """Read the rules from a [service] table."""
     known = [part.name for part in fields(Rules)]
@@ -135,10 +163,9 @@ def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]
         rules = rules_of(data.get("service", {}))
         reward = str(data.get("reward", direction.measure))
         privacy = privacy_of(path, data)
-        strata, maximised = strata_of(path, data), direction.problem(problem)
-        definition = Definition(
-            maximised, policy, privacy, reward=reward, direction=direction, strata=strata, rules=rules
-        )
+        strata, calendar = strata_of(path, data), calendar_of(path, data)
+        said: dict[str, Any] = {"reward": reward, "direction": direction, "strata": strata, "calendar": calendar}
+        definition = Definition(direction.problem(problem), policy, privacy, **said, rules=rules)
     name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
     return require_name(name[:63]), definition
 

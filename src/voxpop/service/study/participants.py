@@ -259,8 +259,8 @@ def next_check_in(crowd: int, snapshot: Snapshot, row: Any, participations: int,
     if row.life == Life.PAUSED:
         return spread(most)
     wait = 0.0
-    if row.stage == Stage.PLAYING and rules.rounds_per_second is not None and snapshot.wave is not None:
-        end = row.opened_at + snapshot.wave.plan.asked / rules.rounds_per_second
+    if row.stage == Stage.PLAYING and snapshot.definition.by_clock and snapshot.wave is not None:
+        end = snapshot.definition.end_of_rounds(row.opened_at, snapshot.wave.plan.asked)
         wait = min(max(0.0, end - now), MOST)  # nobody is invited before
     return round(wait + spread(min(crowd / CHECK_INS, most)), 1)  # only the rest is spread, or the deadline would pass
 

@@ -215,6 +215,7 @@ def in_force(snapshot: Snapshot, row: Any, now: float) -> DecisionInForce:
     """Return the decision in force: the arm that is played, or the best so far while none is."""
     index, left, block = snapshot.best, 0, 1
     begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
+    begun = begun and (snapshot.calendar is None or snapshot.definition.rounds_since(row.opened_at, now) >= 0)
     if snapshot.wave is not None and begun:
         plan, done = snapshot.wave.plan, steps.rounds_played(snapshot, row, now)
         if done < plan.asked:

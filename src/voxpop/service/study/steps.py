@@ -186,7 +186,7 @@ def _open(context: Context, snapshot: Snapshot) -> None:
 def _beginning(connection: sa.Connection, snapshot: Snapshot, now: float) -> dict[str, Any]:
     """Return what changes when rounds begin: a clock starts now, an application reports the first round later."""
     begun = {"newest": newest_person(connection)}
-    by_clock = snapshot.definition.rules.rounds_per_second is not None
+    by_clock = snapshot.definition.by_clock
     return begun | ({"stage": Stage.PLAYING, "opened_at": now} if by_clock else {})
 
 
@@ -194,15 +194,14 @@ def rounds_played(snapshot: Snapshot, row: Any, now: float) -> int:
     """Count the rounds of the current wave played so far, by the application's reports or by the clock."""
     if row.newest is None:
         return 0
-    rate = snapshot.definition.rules.rounds_per_second
-    rounds = row.played if rate is None else math.floor(max(0.0, now - row.opened_at) * rate)
+    made = snapshot.definition
+    rounds = max(0, made.rounds_since(row.opened_at, now)) if made.by_clock else row.played
     return int(min(rounds, snapshot.open_wave.plan.asked))
 
 
 def _end_of_rounds(snapshot: Snapshot, row: Any) -> float:
     """Return when a clock will have played the rounds; infinity if an application reports them."""
-    rate = snapshot.definition.rules.rounds_per_second
-    return math.inf if rate is None else float(row.opened_at + snapshot.open_wave.plan.asked / rate)
+    return snapshot.definition.end_of_rounds(row.opened_at, snapshot.open_wave.plan.asked)
 
 
 def clock_behind(snapshot: Snapshot, row: Any, now: float) -> float:

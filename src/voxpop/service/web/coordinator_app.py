@@ -190,10 +190,10 @@ class CoordinatorApp(Service):
 
     # -- for the application
 
-    @route("GET", STUDY + "/decision", "anyone", CurrentDecision, (404,), for_devices=True)
-    def decision(self, study: str) -> CurrentDecision:
-        """Get the decision in force."""
-        return self.coordinator.decision(study)
+    @route("GET", STUDY + "/decision", "anyone", CurrentDecision, (404, 409, 422), for_devices=True)
+    def decision(self, study: str, at: str | None = None) -> CurrentDecision:
+        """Get the decision in force, now or at a time that is planned."""
+        return self.coordinator.decision(study, at)
 
     @route("PUT", STUDY + "/rounds/{key}", "operator", RoundsCounted, (403, 404, 409))
     def play(self, study: str, key: str, body: bodies.Rounds) -> RoundsCounted:

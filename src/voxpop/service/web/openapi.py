@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse
 
 from voxpop import __version__
 from voxpop.io.schema import ProblemData
+from voxpop.model.calendar import Calendar
 from voxpop.model.kernels import KERNELS, Kernel
 from voxpop.model.options import Option, options_of
 from voxpop.policies import POLICIES, policy_options
@@ -171,6 +172,8 @@ def components(used: Iterable[type]) -> dict[str, Schema]:
     schemas["PrivacyModel"] = _settings(inspect.getdoc(Private), options_of(Private))
     schemas["PrivacyModel"]["properties"]["model"] = {"type": "string", "enum": list(RELEASES)}
     schemas["Rules"] = _settings(inspect.getdoc(Rules), options_of(Rules))
+    schemas["Calendar"] = _settings(inspect.getdoc(Calendar), options_of(Calendar))
+    schemas["Calendar"]["properties"]["closed"] |= {"type": "array", "items": {"type": "string"}}
     schemas["StudyDefinition"] = {
         "type": "object",
         "description": "Everything that defines a study; `voxpop study create` makes it from a study file.",
@@ -187,6 +190,7 @@ def components(used: Iterable[type]) -> dict[str, Schema]:
                 "additionalProperties": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
                 "minProperties": 2,
             },
+            "calendar": _ref("Calendar"),
         },
         "required": ["problem", "privacy", "rules", "reward"],
         "additionalProperties": False,

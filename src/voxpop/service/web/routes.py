@@ -48,6 +48,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "key": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
     "before": {"type": "string", "pattern": "^[0-9]{1,15}$"},
     "batch": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
+    "at": {"type": "string", "pattern": "^(19|20|21)[0-9]{2}-[0-9-]{5}(T[0-9:.]{5,15}(Z|[ +-][0-9:]{5})?)?$"},
 }
 STUDY = "/v2/studies/{study}"  # the address of a study
 NUMBER_BYTES = 32  # the most that one number of a report may take as JSON
