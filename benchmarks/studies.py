@@ -17,7 +17,7 @@ from voxpop.errors import Array
 from voxpop.journal.wave import Wave
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
-from voxpop.model.waves import Plan
+from voxpop.model.waves import Plan, in_blocks
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
 from voxpop.runtime.machine import one_thread
@@ -115,7 +115,8 @@ def after_a_wave(size: int) -> tuple[Problem, State]:
     problem, state = scenario.problem, WAVES.init(scenario.problem)
     plan = WAVES.plan(problem, state)
     assert isinstance(plan, Plan)
-    feedback = collect(Wave(plan, NoPrivacy().calibrate(problem, state, plan)), scenario.population, 0).feedback()
+    tallies = collect(Wave(plan, NoPrivacy().calibrate(problem, state, plan)), scenario.population, 0)
+    feedback = in_blocks([tally.feedback() for tally in tallies])
     return problem, WAVES.advance(problem, state, plan, feedback)[0]
 
 

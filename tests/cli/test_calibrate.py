@@ -72,12 +72,12 @@ def test_answers_are_told_in_the_pilot_s_own_format(main: Main, tmp_path: Path) 
     main("calibrate", excel(tmp_path / "pilot.csv"), "--kernel", "matern-5/2", "--points", 11)
     question = json.loads(main("ask", "study.toml", "--json").out)
     lines = [
-        f"u{person};{german(decision['price'])} €;{german(0.1 * (person % 5), 3)};Köln"
+        f"u{person};{person % question['blocks'] + 1};{german(decision['price'])} €;{german(0.1 * (person % 5), 3)};Köln"
         for person in range(question["people"])
         for decision in question["decisions"]
     ]
     answers = tmp_path / "answers.csv"
-    answers.write_bytes("\r\n".join(["person;price;reward;city", *lines]).encode("utf-16"))
+    answers.write_bytes("\r\n".join(["person;block;price;reward;city", *lines]).encode("utf-16"))
     done = main("tell", "study.toml", answers)
     assert (done.code, done.err) == (0, "")
     assert "best" in done.out

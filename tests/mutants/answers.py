@@ -98,8 +98,9 @@ FAULTS = [
         "noise before the ledger",
         "The noise of a release is drawn before the ledger has allowed it.",
         "journal/wave.py",
-        "    ledger.check(entry)\n    return release.analyze(release.require_whole(tally), source), entry",
-        "    feedback = release.analyze(release.require_whole(tally), source)\n"
+        "    ledger.check(entry)\n"
+        "    return in_blocks([release.analyze(release.require_whole(tally), source) for tally in tallies]), entry",
+        "    feedback = in_blocks([release.analyze(release.require_whole(tally), source) for tally in tallies])\n"
         "    ledger.check(entry)\n    return feedback, entry",
         (f"{WAVE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
     ),
@@ -115,7 +116,7 @@ FAULTS = [
         "planned people charged",
         "The ledger is charged for the people who were asked and not for those who answered.",
         "journal/wave.py",
-        'plan.people if plan.reports == "one" else tally.count',
+        'plan.people if plan.reports == "one" else sum(tally.count for tally in tallies)',
         "plan.people",
         (f"{WAVE}::test_the_people_who_answered_are_charged",),
     ),

@@ -78,9 +78,9 @@ def test_clipping_moves_the_mean_of_a_crowd() -> None:
 def test_below_the_threshold_everyone_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     release = NoPrivacy().calibrate(PROBLEM, State.prior(PROBLEM, 1.0), PLAN)
     wave = Wave(PLAN, release)
-    alone = collect(wave, PEOPLE, 0)
+    (alone,) = collect(wave, PEOPLE, 0)
     monkeypatch.setattr(simulate_module, "CROWD", PLAN.people - 1)
-    crowd = collect(wave, PEOPLE, 0)
+    (crowd,) = collect(wave, PEOPLE, 0)
     assert crowd != alone
     np.testing.assert_allclose(crowd.feedback().mean, alone.feedback().mean, atol=6 * 0.6 / math.sqrt(400))
 

@@ -17,7 +17,7 @@ def conducted(decisions: Decisions, told: int, pilot: bool = True, reward: str =
     problem = Problem(
         decisions, SquaredExponential(0.4), 0.3, 0.4, 3.0, 5000, prior_mean=1.0, pilot=[group] if pilot else []
     )
-    study = Study(problem)
+    study = Study(problem, most_people=400)
     for _ in range(told):
         question = study.ask()
         if question is None:

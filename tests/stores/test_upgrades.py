@@ -62,7 +62,7 @@ def test_a_study_of_an_earlier_version_goes_on_in_the_middle_of_a_wave(
         _, second, third, *_ = it.coordinator.snapshots.current(STUDY).closed
         assert (second.plan.blocks, second.plan.orders) == (1, None)  # as it was begun
         assert third.plan.orders is not None
-        assert third.plan.blocks == (2 if version == "5" else 1)  # that of version 3 has another policy
+        assert (third.plan.blocks > 1) == (version == "5")  # that of version 3 has another policy
 
 
 @pytest.mark.parametrize("version", ["3", "5"])

@@ -19,6 +19,7 @@ from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
 from voxpop.model.waves import MOST_SHUFFLED, Feedback, Plan
+from voxpop.policies.waves import planning
 from voxpop.privacy import make_privacy
 from voxpop.report.summary import summarise
 from voxpop.report.tables import wave_table
@@ -27,6 +28,12 @@ from voxpop.study.study import BaseStudy, Study
 
 pd = pytest.importorskip("pandas")
 SHARES = {"young": 0.7, "old": 0.3}
+
+
+@pytest.fixture(autouse=True)
+def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waves of four arms show enough of shocks in two blocks."""
+    monkeypatch.setattr(planning, "RESIDUALS", 3)
 
 
 def rows_of(question: Question, seed: int = 0) -> Array:

@@ -16,7 +16,7 @@ from voxpop.model.state import State
 from voxpop.model.waves import End, Feedback, Plan, Tally, changed
 from voxpop.policies import Policy
 from voxpop.policies.protocol import Answer, RoundByRound, uneliminated
-from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated
+from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated, Source
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
 from voxpop.simulation.weather import Weather
@@ -163,16 +163,19 @@ def collect(wave: Wave, population: Population, seed: int, shocks: Array | None 
         if crowd is not None:
             return [crowd]
     noise = _noise(seed, "devices", plan.wave)
-    asked = changed(plan, pulls=plan.lived, blocks=1, orders=None)
     found = []
     for block, shock in enumerate(shocks):
-        people = (plan.people + block) // plan.blocks
-        parts = (
-            release.tally(release.randomize(population.observe(asked, some, rng) + shock, noise))
-            for some in chunks(people, len(plan.arms))
-        )
-        found.append(reduce(add, parts))
+        people = chunks((plan.people + block) // plan.blocks, len(plan.arms))
+        found.append(reduce(add, (ask(wave, population, some, rng, noise, shock) for some in people)))
     return found
+
+
+def ask(
+    wave: Wave, population: Population, people: int, rng: np.random.Generator, noise: Source, shock: Array | float = 0.0
+) -> Tally:
+    """Ask some of the people of a block of a wave, whose devices add this noise, and add their reports up."""
+    lived = changed(wave.plan, pulls=wave.plan.lived)
+    return wave.release.tally(wave.release.randomize(population.observe(lived, people, rng) + shock, noise))
 
 
 def _noise(seed: int, role: str, wave: int) -> Simulated:

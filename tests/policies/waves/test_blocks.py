@@ -268,9 +268,7 @@ def test_a_sealed_part_counts_with_all_of_its_noise() -> None:
     part = split_wave(problem, plan, feedback, seed=0)[1]
     assert part is not None
     whole = own_noise(problem, plan, feedback)[0] / plan.sealed
-    level = (
-        min(1.0, ALIKE / 12) * problem.shocks.variance / plan.sealed
-    )  # bands count more in common
+    level = min(1.0, ALIKE / 12) * problem.shocks.variance / plan.sealed  # bands count more in common
     counted = _noise(part, 0.05, problem.shocks.variance, 0.0, 0.0)
     np.testing.assert_allclose(counted, whole - level + problem.shocks.variance / plan.sealed)
 
