@@ -72,7 +72,7 @@ def test_answers_are_told_in_the_pilot_s_own_format(main: Main, tmp_path: Path) 
     main("calibrate", excel(tmp_path / "pilot.csv"), "--kernel", "matern-5/2", "--points", 11)
     question = json.loads(main("ask", "study.toml", "--json").out)
     lines = [
-        f"u{person};{person % question['blocks'] + 1};{german(decision['price'])} €;{german(0.1 * (person % 5), 3)};Köln"
+        f"u{person};{person % question['blocks'] + 1};{german(decision['price'])} €;{german(0.1 * (person % 5), 3)};K"
         for person in range(question["people"])
         for decision in question["decisions"]
     ]

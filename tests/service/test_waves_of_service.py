@@ -12,6 +12,7 @@ import pytest
 from tests.service.test_one_wave import AgentNoise
 from tests.service.world import SECRET, STUDY, World, definition, enrol, own_shuffler, private, take_step, world
 from voxpop.model.waves import Plan
+from voxpop.model.words import number
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import Private
 from voxpop.service.demo.crowd import disagreements
@@ -97,7 +98,7 @@ def test_the_status_says_what_the_open_wave_should_bring(tmp_path: Path) -> None
         assert (status.people, status.arms) == (plan.people, len(plan.arms))
         sentence = next(text for text in status.says if text.startswith("Wave 1"))
         assert f"asks {plan.people} people about {len(plan.arms)} decisions" in sentence
-        assert f"bring {plan.forecast.gain:.3g} over" in sentence
+        assert f"bring {number(plan.forecast.gain)} over" in sentence
 
 
 def test_the_incumbent_is_in_force_while_people_answer(tmp_path: Path) -> None:

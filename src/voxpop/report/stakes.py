@@ -40,8 +40,11 @@ def played(plans: Iterable[Plan], final: int, horizon: int) -> tuple[Indices, In
     """List every action in the order it was played, with its rounds, up to the horizon."""
     arms, pulls = list[int](), list[int]()
     for plan in plans:
-        arms += [*plan.arms.tolist(), plan.reference]
-        pulls += [*plan.pulls.tolist(), plan.rest]
+        if plan.orders is None:
+            arms, pulls = [*arms, *plan.arms.tolist()], [*pulls, *plan.pulls.tolist()]
+        else:
+            arms, pulls = [*arms, *plan.sequence.tolist()], [*pulls, *[1] * plan.asked]
+        arms, pulls = [*arms, plan.reference], [*pulls, plan.rest]
     rounds = np.array([*pulls, horizon - sum(pulls)], dtype=np.intp)
     some = rounds > 0
     return np.array([*arms, final], dtype=np.intp)[some], rounds[some]
