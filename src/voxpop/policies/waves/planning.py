@@ -119,6 +119,16 @@ class Planner:
         again = [self._again(offer) for offer in finalists if offer is not None]
         return _cheapest([offer for offer in again if offer.net > 0], self._enough)
 
+    def measuring(self) -> Offer | None:
+        """Return a small wave that shows what rounds do to everybody, if no wave has and the limits allow it."""
+        places = np.array(sorted({self.outlook.incumbent, *self.outlook.by_chance(3)}), dtype=np.intp)
+        rounds, arms = MEASURING[1], len(places)
+        enough = self.limits.people >= self.fewest and self.limits.numbers >= self.fewest * arms
+        if not self.channel.splits or self.measured or not enough or self.limits.rounds < 50 * rounds * arms:
+            return None
+        value = self._values(places, rounds, np.array([float(self.fewest)]), fresh=True)[0]
+        return self._offer(places, rounds, self.fewest, float(value))
+
     def _again(self, offer: Offer) -> Offer:
         """Value an offer with fresh draws, and more of them."""
         value = self._values(offer.places, offer.rounds, np.array([offer.people]), fresh=True)[0]

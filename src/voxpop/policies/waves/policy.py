@@ -287,7 +287,7 @@ class Waves(Configured):
             problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left, _measured(problem)
         )
         with one_thread():  # matrices are small here, whatever the number of actions
-            offer = planner.best()
+            offer = planner.best() or (planner.measuring() if state.wave else None)
         if self.tolerance is not None and (offer is None or state.wave):
             dearest = math.inf if offer is None else offer.cost
             certifying = self._certify(problem, state, channel, limits, fewest, dearest)
