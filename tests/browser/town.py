@@ -135,10 +135,10 @@ class Town:
     def play(self, study: str) -> None:
         """Play the open wave, and invite people."""
         self.settle(study)
-        while (now := self.coordinator.decision(study)).rounds:
-            self.clock.now += MINUTE
-            played = f"{now.wave}-{now.index}-{now.rounds}"
-            self.coordinator.play(study, now.wave, played, now.rounds)
+        if self.coordinator.decision(study).rounds:
+            plan = self.coordinator.snapshots.current(study).open_wave.plan
+            self.clock.now += len(plan.arms) * MINUTE
+            self.coordinator.play(study, plan.wave, f"wave {plan.wave}", plan.asked)
         self.settle(study)
 
     def answer(self, study: str, most: int | None = None) -> int:
