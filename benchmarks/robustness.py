@@ -27,7 +27,7 @@ from voxpop.model.waves import End, Feedback, Info, Plan
 from voxpop.policies import Policy
 from voxpop.policies.waves import Waves
 from voxpop.policies.waves.policy import LOOK
-from voxpop.policies.waves.sealing import SEALED, Evidence, Statement, factor
+from voxpop.policies.waves.sealing import LEVELS, SEALED, Evidence, Statement, factor
 from voxpop.privacy import NoPrivacy, Privacy, Private
 from voxpop.report.stakes import measure
 from voxpop.simulation.people import DrawnPeople, GPPeople, TablePeople, square_root
@@ -186,6 +186,7 @@ def worst(waves: int, people: int) -> Scenario:
     matrix = np.array([[1, 0, 0], [0, 1, correlation], [0, correlation, 1]])
     problem, f = Problem.of_matrix(matrix, 0.3, 0.3, 10.0, HORIZON), np.array([0.0, -0.5, 0.001])
     noise = problem.answer_noise(ASKED, ROUNDS, waves * people * SEALED)
+    noise += LEVELS * noise.diagonal().max()
     level = (1 - LOOK) ** (waves + 1) * DELTA  # of the last statement
     found = AffineEstimator(problem, ASKED, noise, None, factor(level)).values_and_gaps(np.arange(3), 0, 10.0)[1]
     mean = f - underestimated(problem, ASKED, 0, found.weights[2], 2)
