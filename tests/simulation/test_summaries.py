@@ -38,8 +38,8 @@ def every_round(run: Run) -> list[int]:
     """List the action of every round, the slow way."""
     arms: list[int] = []
     for plan in run.plans:
-        for arm, pulls in zip(plan.arms.tolist(), plan.pulls.tolist(), strict=True):
-            arms += [arm] * pulls
+        for place in range(plan.asked):
+            arms.append(int(plan.sequence[place]))
         arms += [plan.reference] * plan.rest
     return arms + [run.best] * (run.scenario.problem.horizon - len(arms))
 
