@@ -38,8 +38,7 @@ def every_round(run: Run) -> list[int]:
     """List the action of every round, the slow way."""
     arms: list[int] = []
     for plan in run.plans:
-        for place in range(plan.asked):
-            arms.append(int(plan.sequence[place]))
+        arms += [int(plan.sequence[place]) for place in range(plan.asked)]
         arms += [plan.reference] * plan.rest
     return arms + [run.best] * (run.scenario.problem.horizon - len(arms))
 

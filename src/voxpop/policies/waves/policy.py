@@ -196,7 +196,7 @@ class Waves(Configured):
         unit="reward",
         label="Cost of a number",
         example=0.01,
-        help="What one number costs, in units of reward; unless given, about a hundredth of v.",
+        help="What one number costs, in units of reward; unless given, 0.007 v.",
     )
     tolerance: float | None = stopping(
         None,
