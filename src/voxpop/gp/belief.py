@@ -58,7 +58,7 @@ def rows_of(problem: Problem, plan: Plan, feedback: Feedback, own: bool = False)
     return Rows(problem.decisions.points[plan.arms], feedback.mean - problem.means[plan.arms], noise)
 
 
-SMALL = 1e-30
+SMALL = 1e-30  # so that nothing is divided by zero where people do not vary at all
 
 
 def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
