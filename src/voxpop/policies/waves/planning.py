@@ -28,6 +28,7 @@ from voxpop.policies.waves.sealing import SEALED, Evidence, Part
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
 UNMEASURED = 2  # waves of a study without a pilot, in which every round is needed
+BLOCK = 5  # people, at least, where a wave has more than two blocks
 RESIDUALS = 8  # degrees of freedom with which a wave is to show shocks
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)  # of an arm in a wave
 PEOPLE_RATIO = 1.45
@@ -81,7 +82,10 @@ class Offer:
         """Return the offer as a plan."""
         forecast = Forecast(self.gain, self.answers, self.exploring)
         plan = Plan(wave, self.arms, self.pulls, self.people, reference, forecast=forecast, sealed=SEALED)
-        return changed(plan, blocks=self.blocks)
+        blocks = self.blocks
+        while blocks > 2 and self.people < BLOCK * blocks:
+            blocks //= 2
+        return changed(plan, blocks=blocks)
 
 
 @dataclass(frozen=True, eq=False)
