@@ -19,7 +19,7 @@ FUZZ := $(addprefix tests/,$(addsuffix .py,client/test_hostile_releases \
 PEERS := $(addprefix tests/,$(addsuffix .py,benchmarks/test_speed cli/test_bad_input policies/test_baselines \
 	policies/test_botorch simulation/test_summaries))
 
-.PHONY: run test test-slow flower botorch pytest lint format docs gallery screenshots vectors sdk mutants bench baseline reproduce soak dist clean
+.PHONY: run test test-slow flower botorch pytest lint format docs gallery screenshots vectors sdk mutants bench baseline reproduce faults soak dist clean
 
 run: $(SETUP)
 	$(BIN)/voxpop run
@@ -93,6 +93,11 @@ baseline: $(SETUP)
 # Every figure and table of the paper, with a report in voxpop-paper/; `make reproduce ARGS=--quick` takes minutes.
 reproduce: $(SETUP)
 	$(BIN)/python -m reproduction $(ARGS)
+
+# Ten thousand studies in which messages are lost, processes killed, disks full and clocks wrong, each from a seed; about
+# an hour on two cores. `make faults ARGS=17` replays one seed, and shows all that happened.
+faults: $(SETUP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults $(or $(ARGS),0 10000)
 
 # Minutes of fuzzing, then the whole service for an hour while things break, with a report in voxpop-soak/. As root it
 # also fills two small disks. `make soak ARGS="--minutes 1"` is a small one.

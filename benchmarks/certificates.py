@@ -58,5 +58,5 @@ def _run(study: str, seed: int, privacy: str, epsilon: float | None, tolerance: 
 
 def _outcome(run: Run) -> Array:
     """Judge a run by the truth: certificate of the range, whether there is none, whether it is false, what it cost."""
-    certified = run.state.certificate / float(np.ptp(run.truth))
+    certified = run.state.certificate / float(np.ptp(run.scenario.f))
     return np.array([certified, np.isinf(certified), not run.certificate_true, run.metrics.regret, run.metrics.numbers])

@@ -17,7 +17,7 @@ from voxpop.simulation.runs import simulate
 from voxpop.simulation.scenarios import Options, make_scenario
 
 Rows = Iterator[tuple[object, ...]]
-HORIZON, DELTA, ARMS = 10**6, 1e-6, 50
+HORIZON, DELTA, ARMS, FEW_ARMS = 10**6, 1e-6, 50, 10
 PEOPLE, EPSILONS, TIMES = (100, 1000, 10_000, 100_000), (1.0, 5.0, 15.0), (2, 3, 5)
 
 
@@ -81,6 +81,17 @@ def single_reports() -> Rows:
         alone = replace(code, people=1).noise(ARMS).epsilon(DELTA)
         shown = "unbounded" if math.isinf(alone) else f"{alone:.1f}"
         yield f"{people:,}", f"{epsilon:g}", code.bits, code.trials, f"{100 * std / code.levels:.1f} %", shown
+
+
+def alone() -> Rows:
+    """Say what is left of the promise if all others are made up: the noise of the one real device, if it adds any."""
+    yield "people", "eps", "central", "shuffle", "aggregate", "local"
+    for people, epsilon in itertools.product((20, 100, 1000), EPSILONS):
+        left = []
+        for calibrate in (calibrated_encoding, aggregate.calibrated_encoding):
+            found = replace(calibrate(epsilon, DELTA, people, FEW_ARMS), people=1).noise(FEW_ARMS).epsilon(DELTA)
+            left.append("unbounded" if math.isinf(found) else f"{found:.1f}")
+        yield f"{people:,}", f"{epsilon:g}", f"{epsilon:g}", *left, f"{epsilon:g}"
 
 
 def honest_shares() -> Rows:

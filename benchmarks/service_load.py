@@ -59,7 +59,10 @@ ELSEWHERE = "http://127.0.0.1:1"  # where the other of two servers would be
 SCRIPT = Template("""
 local tokens, bodies, place = {}, {}, 0
 for line in io.lines("$folder/tokens") do tokens[#tokens + 1] = line end
-for line in io.lines("$folder/bodies") do bodies[#bodies + 1] = line end
+local function byte(digits) return string.char(tonumber(digits, 16)) end
+for line in io.lines("$folder/bodies") do
+  bodies[#bodies + 1] = line:sub(1, 1) == "{" and line or line:gsub("..", byte)  -- shares are in hexadecimal
+end
 local threads = 0
 number = 0
 function setup(thread) thread:set("number", threads); threads = threads + 1 end
@@ -67,8 +70,10 @@ function init(args) place = number + $start end
 request = function()
   place = place + 2
   local i = place % #tokens + 1
-  local headers = {["authorization"] = "Bearer " .. tokens[i], ["content-type"] = "application/json"}
-  return wrk.format("PUT", "$path", headers, bodies[place % #bodies + 1])
+  local body = bodies[place % #bodies + 1]
+  local kind = body:sub(1, 2) == '{"' and "application/json" or "application/octet-stream"
+  local headers = {["authorization"] = "Bearer " .. tokens[i], ["content-type"] = kind}
+  return wrk.format("PUT", "$path", headers, body)
 end
 """)
 
@@ -258,7 +263,8 @@ def at_coordinator(folder: Path, model: str, name: str) -> tuple[Load, Release, 
     coordinator, tokens = prepare(address, model, link)
     wave = coordinator.snapshots.current(STUDY).wave
     assert wave is not None
-    write_load(folder, tokens, [json.dumps(part.coordinator) for part in parts_of(wave.release)])
+    sent = [part.coordinator for part in parts_of(wave.release)]
+    write_load(folder, tokens, [one.hex() if isinstance(one, bytes) else json.dumps(one) for one in sent])
     flags = ["--shuffler-url", ELSEWHERE] if link else []
     found = uploads(folder, ["serve", "--database", address, *flags], coordinator.database, inbox)
     coordinator.database.close()

@@ -8,6 +8,7 @@ rehearsals   what two rehearsals foretell of a study, and what the study then ta
 shocks       what shocks that all people share, or a drift of f, do to a one-sided statement of a wave
 certificates what the default certifies and costs in named studies, in the open and with privacy
 robustness   how often what `waves` certify is false: with nothing to spare, and with people who break assumptions
+liars        what share of the people must agree on a lie to move a decision to where they like, in every trust model
 
 All seeds of `robustness` take a quarter of an hour on one core, those of the others at most a few minutes.
 """
@@ -18,18 +19,19 @@ import argparse
 from collections.abc import Callable, Iterator
 from inspect import signature
 
-from benchmarks import calibration, certificates, privacy, robustness
+from benchmarks import calibration, certificates, liars, privacy, robustness
 
 Table = Callable[..., Iterator[tuple[object, ...]]]  # yields the headings, and then rows
 TABLES: dict[str, tuple[Table, ...]] = {
     "trust": (privacy.trust,),
-    "shuffle": (privacy.costs, privacy.single_reports, privacy.honest_shares, privacy.several),
+    "shuffle": (privacy.costs, privacy.single_reports, privacy.alone, privacy.honest_shares, privacy.several),
     "pilot": (calibration.protected_pilot,),
     "calibration": (calibration.calibration,),
     "rehearsals": (calibration.rehearsals,),
     "shocks": (robustness.shocks,),
     "certificates": (certificates.certificates,),
     "robustness": (robustness.robustness,),
+    "liars": (liars.one_wave, liars.studies),
 }
 
 

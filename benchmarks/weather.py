@@ -1,6 +1,7 @@
 """How often a statement about two arms of a wave in blocks is false, whatever rounds do to everybody alike.
 
-`python -m benchmarks.weather` prints two tables as Markdown: several kinds of shocks, and people's noise beside them.
+`python -m benchmarks.weather` prints tables as Markdown: several kinds of shocks, people's noise beside them, and
+(`--aged`) certificates in a world that moves.
 All arms are equally good. A wave plays every arm w times in each of R blocks, in random orders, and the residuals of
 arms and blocks measure the shocks. *Fixed*: it is stated that one of two given arms is better than the other by at most
 z times the deviation that was measured. *Chosen*: the reference is the arm that looks best in the plan part, and the
@@ -21,7 +22,10 @@ from scipy.stats import binomtest
 from benchmarks.robustness import Rows
 from benchmarks.tables import show
 from voxpop.errors import Array
+from voxpop.policies.protocol import Watching
 from voxpop.policies.waves.sealing import SEALED, factor, inflation
+from voxpop.simulation.runs import simulate
+from voxpop.simulation.trials import Trial
 from voxpop.simulation.weather import WEEK
 
 RUNS = 20_000
@@ -172,12 +176,53 @@ def people(runs: int = RUNS, seed: int = 1) -> Rows:
         yield f"{size:g}", blocks, arms, *cell
 
 
+AGES = (0, 500, 2_000, 8_000)
+
+
+def aged(runs: int = 40, seed: int = 0) -> Rows:
+    """One row for each rate of change, in units of the range of rewards, and age of a certificate, in rounds.
+
+    The pricing study ends, and its decision stays in force. In the simulated world two prices part as fast as the rate
+    allows. Unstated: the policy is told of no drift.
+    """
+    yield "rate", "age", "true", "median, range", "says nothing", "true, unstated", "decision loses, range"
+    for rate in (0.0, 1e-5, 1e-4):
+        trials = [Trial("pricing", seed=seed + number, size=51, drift_rate=rate) for number in range(runs)]
+        found = [[_ageing(trial, drift) for trial in trials] for drift in (rate, 0.0)]
+        for place, age in enumerate(AGES):
+            stated, unstated = (np.array([ages[place] for ages in each]) for each in found)  # (runs, 2)
+            known = np.isfinite(stated[:, 0])
+            yield (
+                *(f"{rate:g}", age, f"{np.mean(stated[:, 1] <= stated[:, 0]):.0%}", f"{np.median(stated[:, 0]):.2f}"),
+                *(f"{1 - known.mean():.0%}", f"{np.mean(unstated[:, 1] <= unstated[:, 0]):.0%}"),
+                f"{stated[:, 1].mean():.3f}",
+            )
+
+
+def _ageing(trial: Trial, drift: float) -> list[tuple[float, float]]:
+    """Return what is certified at each age, and what the decision loses then, in units of the range of rewards."""
+    scenario = trial.scenario()
+    size = float(np.ptp(scenario.f))
+    run = simulate(scenario, scenario.make_policy("waves", drift=drift * size or None), trial.seed)
+    assert isinstance(run.policy, Watching)
+    found = []
+    for age in AGES:
+        state = run.policy.passed(scenario.problem, run.state, age) if age else run.state
+        now = run.now if run.moves is None else run.now + age * run.moves
+        found.append((state.certificate / size, float(now.max() - now[run.best]) / size))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=RUNS, help="of each row")
-    runs = parser.parse_args().runs
+    parser.add_argument("--aged", action="store_true", help="certificates in a world that moves, and nothing else")
+    chosen = parser.parse_args()
+    if chosen.aged:
+        show(aged, runs=min(chosen.runs, 40))
+        return
     for table in (kinds, people):
-        show(table, runs=runs)
+        show(table, runs=chosen.runs)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from tests.helpers import function_of_norm, random_problem
+from voxpop.client import Promise
 from voxpop.errors import Array
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
@@ -32,6 +33,14 @@ DELTA = 1e-6
 AnyRelease = Central | Local | Shuffled | Aggregated
 
 
+SECOND = {"shuffle": {"shuffler": "http://shuffler"}, "aggregate": {"helper": "http://helper"}}
+
+
+def promised(model: str, *given: Any, **more: Any) -> Promise:
+    """Make a promise, with the shuffler or helper of the tests if the model needs one and none is given."""
+    return Promise(model, *given, **{**SECOND.get(model, {}), **more})
+
+
 def simulated(seed: int = 0) -> Simulated:
     return Simulated(np.random.default_rng(seed))
 
@@ -49,8 +58,8 @@ class Silent:
     def bernoulli(self, chances: Array) -> Integers:
         return (chances > 0.5).astype(np.int64)
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
-        return np.zeros((rows, columns), dtype=np.int64)
+    def bytes(self, count: int) -> bytes:
+        return bytes(count)
 
 
 @dataclass(frozen=True, eq=False)

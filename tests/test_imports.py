@@ -17,10 +17,12 @@ ROOMS += ("io", "journal", "report", "study", "simulation", "client", "service",
 PURE = tuple(room for room in ROOMS[: ROOMS.index("io")] if room != "runtime")  # which looks at the machine
 
 # What the mathematics may import from outside: nothing that sees files, the network, the clock or the environment.
-LIBRARIES = {"numpy", "scipy", "dp_accounting", "opendp", "msgspec", "torch", "botorch", "gpytorch"}
+LIBRARIES = {"numpy", "scipy", "dp_accounting", "opendp", "Crypto", "msgspec", "torch", "botorch", "gpytorch"}
 STANDARD = {
     "__future__",
     "abc",
+    "ast",
+    "base64",
     "collections",
     "contextlib",
     "copy",
@@ -35,7 +37,9 @@ STANDARD = {
     "math",
     "numbers",
     "operator",
+    "re",
     "typing",
+    "unicodedata",
     "warnings",
 }
 # Noise for real people comes from the operating system, and local time from the time zone database.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from voxpop.model.kernels import Matern as Matern
     from voxpop.model.kernels import Precomputed as Precomputed
     from voxpop.model.kernels import SquaredExponential as SquaredExponential
+    from voxpop.model.money import Money as Money
     from voxpop.model.problem import Evidence as Evidence
     from voxpop.model.problem import Problem as Problem
     from voxpop.model.strata import Strata as Strata
@@ -58,6 +59,7 @@ _NAMES = {
     "model.calendar": "Calendar",
     "model.decisions": "Choice Decisions Float Integer Space",
     "model.kernels": "Constant Linear Matern Precomputed SquaredExponential",
+    "model.money": "Money",
     "model.problem": "Evidence Problem",
     "model.strata": "Strata",
     "model.waves": "Feedback",

@@ -1,7 +1,7 @@
 """The one error that users see: a sentence that names the value and the remedy."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -24,6 +24,8 @@ class InputError(ValueError):
     ...     print(error)
     horizon must be a number above 0, got -1
     """
+
+    each: tuple[str, ...] = ()  # the refusals that it lists, if there are several
 
 
 @contextmanager
@@ -91,6 +93,22 @@ def require_choice(kind: str, value: Any, known: Iterable[str]) -> str:
     near = get_close_matches(str(value), names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise InputError(f"unknown {kind} {value!r}; {hint}known: {', '.join(names)}")
+
+
+def all_of(*checks: Callable[[], Any]) -> list[Any]:
+    """Return what some checks return; if several refuse, raise one `InputError` that lists all refusals."""
+    found, wrong = [], list[str]()
+    for check in checks:
+        try:
+            found.append(check())
+        except InputError as error:
+            wrong += error.each or (str(error),)
+    if wrong:
+        said = "; ".join(f"({place}) {sentence}" for place, sentence in enumerate(wrong, start=1))
+        refusal = InputError(wrong[0] if len(wrong) == 1 else f"{len(wrong)} things are wrong: {said}")
+        refusal.each = tuple(wrong)
+        raise refusal
+    return found
 
 
 def one_of(names: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ QUIET = (
     "--disable-sync",
     "--no-first-run",
 )
-WAIT = HANGING * 1000  # milliseconds
+WAIT = HANGING * 1000  # milliseconds until a page shows something; closing and scripts have the limit of every test
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def chromium() -> Iterator[Browser]:
     assert CHROMIUM.exists(), f"{CHROMIUM} is missing; install it with: apt-get install -y chromium"
     expect.set_options(timeout=WAIT)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET], timeout=WAIT)
         yield browser
         browser.close()
 

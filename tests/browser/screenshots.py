@@ -13,6 +13,7 @@ from playwright.sync_api import FloatRect, Page, ViewportSize, expect
 from tests.browser import town as places
 from tests.browser.chromium import Visit, chromium, visit
 from tests.helpers_cli import ROOT
+from tests.service.console.browser import patience
 from tests.service.world import add_operator
 from voxpop.service import logs, operators
 from voxpop.service.keys import new_key
@@ -27,6 +28,7 @@ STUDIES = (
     places.opening_hours,
     places.reminders,
     places.espresso,
+    places.tea_house,
 )
 COLOURS = 128  # of a picture: enough for text and lines, and a third of the bytes
 ROOM = 16  # around a part of a page
@@ -64,6 +66,8 @@ def of_studies(it: Visit) -> None:
     keep_part("study", page, "header", "#wave")
     keep_part("decisions", page, "#estimate", "#study-estimate .scroll tbody tr >> nth=9")
     keep_part("waves", page, "#waves")
+    it.go("/studies/tea-house")
+    keep_part("schedule", page, "#wave")
     it.go("/studies/reminders")
     keep_part("two-parameters", page, "figure:has(.map)")
     it.go("/studies/croissant")
@@ -83,11 +87,13 @@ def of_a_new_study(it: Visit, folder: Path) -> None:
     it.go("/new")
     keep_part("new", it.page, "header", "main")
     (folder / "oat-milk.csv").write_bytes(places.MANY)
+    (folder / "profit.csv").write_bytes(places.history())
     it.page.get_by_label("The pilot").set_input_files(folder / "oat-milk.csv")
+    it.page.get_by_label("A history of the metric").set_input_files(folder / "profit.csv")
     it.press("Read the pilot")
     expect(it.page.get_by_role("table").filter(has_text="What to expect")).to_be_visible()
-    keep_part("plan", it.page, "header", "fieldset >> nth=1")
-    keep_part("promise", it.page, "fieldset >> nth=2", "fieldset >> nth=4")
+    keep_part("plan", it.page, "header", "fieldset >> nth=2")
+    keep_part("promise", it.page, "fieldset >> nth=3", "fieldset >> nth=5")
 
 
 def of_the_system(it: Visit) -> None:
@@ -102,7 +108,7 @@ def main() -> None:
     logs.set_up("error")
     FOLDER.mkdir(exist_ok=True)
     key = new_key()
-    with tempfile.TemporaryDirectory() as made, chromium() as browser:
+    with tempfile.TemporaryDirectory() as made, patience(), chromium() as browser:
         os.chdir(made)  # so that the page about the service shows no long path
         with places.town(Path()) as it:
             add_operator(it.coordinator, "ada", key)

@@ -8,9 +8,10 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.browser.chromium import Visit, visit
-from tests.browser.town import Town, espresso, loyalty_card, open_doors, reminders, town
+from tests.browser.town import MANY, Town, espresso, history, loyalty_card, open_doors, reminders, tea_house, town
 from tests.helpers_cli import STUDY
 from tests.service.world import add_operator
+from voxpop import Calendar
 from voxpop.service import operators
 from voxpop.service.keys import new_key
 from voxpop.service.study.status import status_of
@@ -21,6 +22,7 @@ SCREENS = {
     "a study": "/studies/espresso",
     "a paused study of two parameters": "/studies/reminders",
     "a draft": "/studies/loyalty-card",
+    "a study with a calendar": "/studies/tea-house",
     "people": "/studies/espresso/people",
     "new study": "/new",
     "health": "/system",
@@ -40,7 +42,7 @@ DESK: ViewportSize = {"width": 1280, "height": 800}
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Town, str]]:
     """A town with studies, and where it is served."""
     with town(tmp_path_factory.mktemp("town")) as it:
-        for settle in (espresso, reminders, loyalty_card):
+        for settle in (espresso, reminders, loyalty_card, tea_house):
             settle(it)
         add_operator(it.coordinator, "ada", ADA)
         operators.add_key(it.coordinator.database, "eve", VIEWER, it.clock(), "viewer", "espresso")
@@ -94,9 +96,54 @@ def test_no_screen_keeps_anybody_out(browser: Browser, place: tuple[Town, str], 
     assert wrong == []
 
 
+def test_a_study_with_dates_is_made_from_a_pilot_and_a_history(
+    browser: Browser, place: tuple[Town, str], tmp_path: Path
+) -> None:
+    it, url = place
+    (tmp_path / "oat-milk.csv").write_bytes(MANY)
+    (tmp_path / "profit.csv").write_bytes(history())
+    with visit(browser, url, bypass_csp=True) as ada:
+        page = ada.page
+        ada.sign_in(ADA, "/new")
+        page.get_by_label("The pilot").set_input_files(tmp_path / "oat-milk.csv")
+        page.get_by_label("A history of the metric").set_input_files(tmp_path / "profit.csv")
+        ada.press("Read the pilot")
+        expect(page.get_by_text("A weekly cycle is")).to_be_visible()
+        expect(page.get_by_role("img", name="Shocks of about").locator("canvas")).to_be_visible()
+        expect(page.get_by_role("table").filter(has_text="What to expect")).to_be_visible()
+        page.get_by_label("A round is").fill("day")
+        ada.press("Start the study")
+        expect(ada.notice).to_contain_text("“It starts on” is empty; a calendar needs it, such as 2026-03-02")
+        expect(page.get_by_label("It starts on")).to_have_attribute("aria-invalid", "true")
+        page.get_by_label("It starts on").fill("2026-03-02")
+        page.get_by_label("Time zone").fill("Europe/Berlin")
+        ada.press("Rehearse it")
+        expect(page.get_by_role("columnheader", name="Asked until")).to_be_visible()
+        assert look(ada, "plan of a study with dates") == []
+        page.get_by_label("Name", exact=True).fill("oat-milk")
+        ada.press("Save as a draft")
+        page.wait_for_url(url + "/studies/oat-milk")
+    made = it.coordinator.snapshots.current("oat-milk")
+    assert made.calendar == Calendar("day", "2026-03-02", "Europe/Berlin")
+    assert made.problem.shock_std > 0.1
+
+
+def test_the_schedule_of_a_wave_can_be_taken(browser: Browser, place: tuple[Town, str]) -> None:
+    with visit(browser, place[1], accept_downloads=True) as ada:
+        ada.sign_in(ADA, "/studies/tea-house")
+        wave = ada.page.locator("#wave")
+        expect(wave).to_contain_text("time of Europe/Berlin; people then have until")
+        for name, ending, begins in (("CSV", "csv", b"round,from,until,"), ("iCalendar", "ics", b"BEGIN:VCALENDAR")):
+            with ada.page.expect_download() as taken:
+                wave.get_by_role("link", name=f"Schedule ({name})").click()
+            assert taken.value.suggested_filename == f"tea-house-schedule.{ending}"
+            assert taken.value.path().read_bytes().startswith(begins)
+        assert ada.said == []
+
+
 def tab_to(page: Page, name: str) -> None:
     """Press the tabulator until something with this name has the focus."""
-    for _ in range(60):
+    for _ in range(300):  # what the stream brings may take the focus away on the way
         page.keyboard.press("Tab")
         if page.evaluate("(document.activeElement.innerText || '').trim()") == name:
             return

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.helpers_randomness import scripted
 from tests.service.served import served
 from tests.service.world import take_step
 from voxpop.errors import Array
@@ -173,7 +174,7 @@ class Town:
 
 def espresso(town: Town) -> None:
     """A study that collects answers in its third wave."""
-    town.create("espresso", of_price, FEW, people=600, policy_tolerance="0.15")
+    town.create("espresso", of_price, FEW, people=1000, policy_tolerance="0.15")
     town.waves("espresso", 2)
     town.play("espresso")
     town.answer("espresso", 23)
@@ -218,15 +219,45 @@ def opening_hours(town: Town) -> None:
     town.create("opening-hours", of_price, MANY, people=3, policy_tolerance="0.01")
 
 
+def tea_house(town: Town) -> None:
+    """A study whose third round of days is played; it is closed on Sundays."""
+    town.create(
+        "tea-house",
+        of_price,
+        FEW,
+        people=1000,
+        horizon="365",
+        policy_tolerance="0.15",
+        calendar_round="day",
+        calendar_start="2026-03-02",
+        calendar_zone="Europe/Berlin",
+        calendar_closed="sunday",
+    )
+    town.settle("tea-house")
+    town.clock.now += 3 * 24 * HOUR
+    town.settle("tea-house")
+
+
+HISTORY_DAYS = 84
+
+
+def history() -> bytes:
+    """Write what the days before brought per person: a weekly cycle, and shocks that come in runs."""
+    rng, shock, lines = np.random.default_rng(4), 0.0, ["date,profit"]
+    for day in range(HISTORY_DAYS):
+        shock = 0.5 * shock + 0.12 * rng.normal()
+        told = 2.1 + 0.25 * np.sin(2 * np.pi * day / 7) + shock
+        lines.append(f"{date(2025, 12, 8) + timedelta(day)},{told:.3f}")
+    return ("\n".join(lines) + "\n").encode()
+
+
 @contextmanager
 def town(folder: Path) -> Iterator[Town]:
-    """Open a coordinator in which nothing has happened yet."""
+    """Open a coordinator in which nothing has happened yet; the operating system's random bits have a seed, too."""
     database, clock = open_store(str(folder / "voxpop.db"), "coordinator"), Clock()
     coordinator = Coordinator(database, SECRET, clock=clock, noise=Simulated(np.random.default_rng(7)))
-    try:
+    with scripted(11), closing(database):
         yield Town(coordinator, clock)
-    finally:
-        database.close()
 
 
 @contextmanager

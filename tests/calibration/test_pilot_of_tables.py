@@ -64,7 +64,7 @@ def test_a_table_without_rows_is_refused() -> None:
 
 
 def test_two_answers_of_one_person_about_one_decision_are_refused_with_their_rows() -> None:
-    with pytest.raises(InputError, match="0 answered twice about 2, on row 1 and row 27; merge the rows"):
+    with pytest.raises(InputError, match="'0' answered twice about 2, on row 1 and row 27; merge the rows"):
         Pilot.from_table([*ROWS, ROWS[1]], direction="minimize")
 
 

@@ -47,7 +47,7 @@ class Silent:
     def bernoulli(self, chances: Array) -> Integers:
         raise NotImplementedError
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+    def bytes(self, count: int) -> bytes:
         raise NotImplementedError
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,12 +113,14 @@ def test_the_guide_s_calibrations_work_one_after_the_other(main: Main, tmp_path:
     survey = [f"{line},{30 + place // 6},region {place // 12}" for place, line in enumerate(pilot)]
     (tmp_path / "pilot.csv").write_text("person,price,rounds,reward\n" + "\n".join(pilot))
     (tmp_path / "survey.csv").write_text("person,price,rounds,reward,age,region\n" + "\n".join(survey))
+    stores = [f"{place % 3},{line}" for place, line in enumerate(pilot)]
+    (tmp_path / "stores.csv").write_text("Woche,Filiale,Preis,rounds,Umsatz (EUR)\n" + "\n".join(stores))
     metric_csv(tmp_path / "metric.csv")
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     commands = re.findall(r"^voxpop (calibrate .*)$", guide, re.MULTILINE)
     assert len(commands) >= 5
     for command in commands:
-        done = main(*command.split(), "--kernel", "matern-5/2")
+        done = main(*shlex.split(command), "--kernel", "matern-5/2")
         assert done.code == 0, command + done.err
 
 

@@ -241,7 +241,7 @@ def test_from_a_pilot_to_an_answer(main: Main, tmp_path: Path) -> None:
         assert constant in done.out
     assert main("run", "tea.toml", "--no-report").code == 0
     wave = 0
-    while (question := json.loads(main("ask", "tea.toml", "--json").out)) is not None:
+    while (question := json.loads(main("ask", "tea.toml", "--json").out))["wave"] is not None:
         wave += 1
         assert question["wave"] == wave
         assert json.loads(main("ask", "tea.toml", "--json").out) == question
@@ -263,7 +263,7 @@ def test_answers_may_name_decisions_as_ask_prints_them(main: Main, tmp_path: Pat
         prices = re.findall(r"price = ([\d.]+)", printed)
         people = re.search(r"ask ([\d,]+) people", printed)
         assert people is not None
-        rows = [f"u{person},{price},0.5" for person in range(int(people[1])) for price in prices]
+        rows = [f"w{len(seen)}-{person},{price},0.5" for person in range(int(people[1])) for price in prices]
         (tmp_path / "answers.csv").write_text("person,price,reward\n" + "\n".join(rows) + "\n")
         done = main("tell", "tea.toml", "answers.csv")
         assert (done.code, done.err) == (0, "")

@@ -24,7 +24,6 @@ def folder(tmp_path: Path) -> Path:
     tables = {
         "people": people,
         "gap": whole[:9] + whole[10:],
-        "twice": [*whole, whole[-1]],
         "one": whole[:6],
         "single": people[:2],
         "priced": ["person,price", "a,1", "b,2"],
@@ -139,7 +138,6 @@ REFUSED: dict[str, list[str]] = {
     "simulate tea.toml --bias-std 5": ["--bias-std", "built-in"],
     "simulate tea.toml --true-norm": ["--true-norm", "built-in"],
     "simulate --population gap.csv": ["gap.csv", "person u1 has no reward for {'price': 2.5}", "add the row"],
-    "simulate --population twice.csv": ["twice.csv", "answered twice"],
     "simulate --population one.csv": ["one.csv", "at least two people, got 1"],
     "simulate --population table.csv --pilot-people 59": ["60 people", "the pilot takes 59"],
     "simulate --population table.csv --pilot-people 1": ["the pilot's people", "at least 2", "1"],

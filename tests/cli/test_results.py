@@ -84,7 +84,7 @@ def stages(main: Main) -> Iterator[tuple[str, str]]:
     yield "partial", "tea.toml"
     assert main("undo", "tea.toml").code == 0
     yield "undone", "tea.toml"
-    while json.loads(main("ask", "tea.toml", "--json").out) is not None:
+    while ask(main, "tea.toml")["wave"] is not None:
         tell(main, "tea.toml")
     yield "ended", "tea.toml"
     yield "new", "private.toml"

@@ -78,7 +78,8 @@ def test_weather_is_recorded_and_changes_what_people_say(main: Main) -> None:
     small = ("simulate", "pricing", "--size", 15, "--horizon", 300, "--json")
     calm, stormy = (json.loads(main(*small, *weather).out) for weather in ((), WEATHER))
     assert "weather" not in calm
-    assert stormy["weather"] == {"shocks": pytest.approx(0.13, rel=0.2), "persist": 0.5, "weekly": True}
+    others = {"carry_over": 0.0, "drift_rate": 0.0}
+    assert stormy["weather"] == {"shocks": pytest.approx(0.13, rel=0.2), "persist": 0.5, "weekly": True, **others}
     assert calm["norm_bound"] != stormy["norm_bound"], "the pilot is hit as well"
 
 

@@ -46,7 +46,7 @@ def test_every_option_reaches_the_policy(main: Main) -> None:
     given |= {"confidence": 0.9, "tolerance": 0.5}
     assert sorted(given) == sorted(OPTIONS)
     options = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", value)]
-    expected = {name: value for name, value in given.items() if name != "confidence"} | {"delta": 0.1}
+    expected = {name: value for name, value in given.items() if name not in ("confidence", "who")} | {"delta": 0.1}
     assert simulated(main, *options)["settings"].items() >= expected.items()
     study_file(Path("tea.toml"), WAVES)
     assert main("run", "tea.toml", "--no-report", *options).code == 0
@@ -125,7 +125,12 @@ def test_tell_names_both_figures_and_says_why_it_stopped(main: Main, tmp_path: P
     assert ", with 90 % confidence (a quarter of the answers was kept aside to check this; if the model" in certified
     assert over.startswith("nothing is left to ask: the budget of 1 wave")
     assert main("ask", "tea.toml").out == told.out
-    assert main("ask", "tea.toml", "--json").out == "null\n"
+    over = json.loads(main("ask", "tea.toml", "--json").out)
+    assert (over["wave"], over["ended"], over["best"]["decision"]) == (
+        None,
+        "the budget of 1 wave is used up",
+        {"price": 2.0},
+    )
 
 
 def test_tell_can_be_read_by_programs(main: Main, tmp_path: Path) -> None:
@@ -150,3 +155,32 @@ def test_tell_says_what_the_model_check_found(main: Main, tmp_path: Path, monkey
     monkeypatch.setattr(Waves, "advance", warned)
     told = main("tell", "tea.toml", answers)
     assert "model check: people differ more than [model] says; calibrate again" in told.out.splitlines()
+
+
+def test_the_same_people_may_answer_in_every_wave(main: Main, tmp_path: Path) -> None:
+    data = simulated(main, "--who", "everybody", "--population", 30, "--answer-cost", 0)
+    assert {wave["people"] for wave in data["waves"]} == {30}
+    assert len(data["waves"]) > 1
+    assert (data["settings"]["who"], data["people"]) == ("everybody", 30)
+    assert simulated(main, "--who", "panel", "--population", 30)["certificate_true"]
+    refused = main(*SPHERE, "--who", "panel")
+    assert refused.code == 2
+    assert "give their number as population" in refused.err
+    private = main(*SPHERE, "--who", "panel", "--population", 30, "--privacy", "central", "--epsilon", 5)
+    assert private.code == 2
+    assert "the central model's promise is for one answer" in private.err
+    voters = main("simulate", "voters", "--who", "everybody", "--horizon", 500)  # the pilot's people are of them
+    said = "944 people could be asked, about 121 decisions; 40 took part in the pilot"
+    assert (voters.code, voters.out.splitlines()[0]) == (0, said)
+    study_file(
+        tmp_path / "tea.toml", WAVES.replace('name = "waves"', 'name = "waves"\nwho = "everybody"\npopulation = 40')
+    )
+    asked = main("ask", "tea.toml")
+    assert asked.code == 0
+    assert "then ask the 40 people who answer in every wave, for their average reward of each" in asked.out
+    run = main("run", "tea.toml", "--no-report")
+    assert run.code == 0
+    assert re.search("Asked +40 people", run.out)
+    assert "asked twice" not in run.out
+    assert re.search("Who answers +the same people in every wave", run.out)
+    assert "what is certified is about these very people" in run.out

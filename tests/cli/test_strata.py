@@ -49,7 +49,7 @@ def test_answers_without_strata_are_refused(main: Main) -> None:
     question = json.loads(main("ask", "tea.toml", "--json").out)
     done = main("tell", "tea.toml", answers(question, column="age"))
     assert done.code == 2
-    assert "answers.csv, line 1 has no column 'stratum'; it names person, age, price, reward" in done.err
+    assert "answers.csv has no column stratum; it has person, age, price, reward" in done.err
 
 
 def test_shares_may_not_change_during_a_study(main: Main) -> None:

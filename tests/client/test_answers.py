@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.client.test_device import Server, release, told
+from tests.helpers_privacy import promised
 from tests.service.world import STUDY
 from voxpop.client import Device, Outcome, Promise
 from voxpop.client.retries import MOST_PAUSE, seconds_of
@@ -219,6 +220,6 @@ def test_invitations_without_content_are_refused(change: dict[str, Any]) -> None
 def test_nothing_goes_out_in_the_clear_that_was_asked_for_under_tls() -> None:
     server = Server(told(release("shuffle"), "http://shuffler/v2/x"))
     http = httpx.Client(transport=httpx.MockTransport(server))
-    device = Device("https://coordinator", STUDY, Promise("shuffle", 5.0), http=http, sleep=lambda _: None)
+    device = Device("https://coordinator", STUDY, promised("shuffle", 5.0), http=http, sleep=lambda _: None)
     with pytest.raises(InputError, match="over http"):
         device.check_in()

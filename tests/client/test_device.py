@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.helpers_privacy import Silent, first_wave
+from tests.helpers_privacy import Silent, first_wave, promised
 from tests.service.test_http import Site
 from tests.service.world import STUDY, definition, private
 from voxpop.client import Device, Memory, Outcome, Promise, StudyOverError
@@ -34,6 +34,7 @@ def test_a_device_answers_over_http_and_forgets(tmp_path: Path) -> None:
         assert device.check_in() is Outcome.WAITING
         device.record(1, 0, 0.25, rounds=3)
         device.record(1, 0, 0.75, rounds=1)
+        device.record(1, 0, 100.0, block=0)  # a round that does not count
     site.collect()
     outcomes = [device.check_in() for device in devices]
     assert sorted(outcome.name for outcome in outcomes) == ["ANSWERED"] * 12 + ["WAITING"] * 2
@@ -116,7 +117,7 @@ def release(model: str, epsilon: float = 5.0, people: int = 40) -> Any:
 def test_the_same_report_is_sent_until_it_is_acknowledged(model: str) -> None:
     address = "http://shuffler/v2/x" if model == "shuffle" else "/v2/x"
     server = Server(told(release(model), address), failures=7)
-    device = server.device(Promise(model, 5.0), attempts=5)
+    device = server.device(promised(model, 5.0), attempts=5)
     assert device.check_in() is Outcome.OFFLINE
     assert device.check_in() is Outcome.ANSWERED
     assert len(server.got) == 8
@@ -127,7 +128,7 @@ def test_the_same_report_is_sent_until_it_is_acknowledged(model: str) -> None:
 
 @pytest.mark.parametrize("model", ["none", "central"])
 def test_a_device_of_a_study_that_minimises_turns_its_costs(model: str) -> None:
-    made, promise = release(model) if model == "central" else PlainRelease(0.5, 4), Promise(model, 5.0)
+    made, promise = release(model) if model == "central" else PlainRelease(0.5, 4), promised(model, 5.0)
     server = Server(told(made))
     server.invitation["wave"]["direction"] = "minimize"
     assert server.device(promise).check_in() is Outcome.ANSWERED
@@ -141,12 +142,12 @@ def test_a_device_of_a_study_that_minimises_turns_its_costs(model: str) -> None:
     ("promise", "made", "sentence"),
     [
         (Promise("local", 5.0), release("central"), "the local model was promised"),
-        (Promise("shuffle", 5.0), release("local"), "the shuffle model was promised"),
+        (promised("shuffle", 5.0), release("local"), "the shuffle model was promised"),
         (Promise("local", 4.0), release("local"), "less noise than epsilon 4"),
-        (Promise("shuffle", 4.0), release("shuffle"), "less noise than epsilon 4"),
-        (Promise("aggregate", 5.0), release("shuffle"), "the aggregate model was promised"),
-        (Promise("shuffle", 5.0), release("aggregate"), "the shuffle model was promised"),
-        (Promise("aggregate", 4.0), release("aggregate"), "less noise than epsilon 4"),
+        (promised("shuffle", 4.0), release("shuffle"), "less noise than epsilon 4"),
+        (promised("aggregate", 5.0), release("shuffle"), "the aggregate model was promised"),
+        (promised("shuffle", 5.0), release("aggregate"), "the shuffle model was promised"),
+        (promised("aggregate", 4.0), release("aggregate"), "less noise than epsilon 4"),
         (Promise("local", 5.0, 1e-9), release("local"), "less noise"),
     ],
 )
@@ -157,17 +158,54 @@ def test_nothing_is_sent_that_the_promise_does_not_allow(promise: Promise, made:
     assert server.got == []
 
 
+@pytest.mark.parametrize(("took", "ticks"), [(0.0, 1), (1e-4, 1), (0.3, 1), (0.99, 1), (1.1, 2), (2.5, 3)])
+@pytest.mark.parametrize("model", ["local", "shuffle", "aggregate"])
+def test_when_a_report_is_sent_does_not_depend_on_how_long_its_noise_took(model: str, took: float, ticks: int) -> None:
+    now, sent = 1000.0, list[float]()
+
+    class Slow(Silent):
+        def binomial(self, *given: Any) -> Any:
+            nonlocal now
+            now += took
+            return super().binomial(*given)
+
+        def gaussian(self, *given: Any) -> Any:
+            nonlocal now
+            now += took
+            return super().gaussian(*given)
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        assert seconds >= 0
+        now += seconds
+
+    class Timed(Server):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith(("/x", "/report")):
+                sent.append(now)
+            return super().__call__(request)
+
+    server = Timed(told(release(model), "http://shuffler/v2/x" if model == "shuffle" else "/v2/x"))
+    http = httpx.Client(transport=httpx.MockTransport(server))
+    device = Device(
+        "http://coordinator", STUDY, promised(model, 5.0), http=http, source=Slow(), sleep=sleep, clock=lambda: now
+    )
+    assert device.check_in() is Outcome.ANSWERED
+    assert sent == [pytest.approx(1000.0 + ticks, abs=1e-6)] * len(sent)
+    assert len(sent) == (2 if model == "aggregate" else 1)
+
+
 def test_noise_for_more_people_than_there_are_is_noticed() -> None:
     made = release("shuffle")
     weaker = replace(made, encoding=replace(made.encoding, trials=made.encoding.trials // 2))
     with pytest.raises(InputError, match="less noise"):
-        Promise("shuffle", 5.0).check(weaker)
+        promised("shuffle", 5.0).check(weaker)
 
 
 def test_a_shuffled_report_says_what_it_was_calibrated_for() -> None:
     made = release("shuffle")
     server = Server(told(made, "http://shuffler/v2/x"))
-    assert server.device(Promise("shuffle", 5.0)).check_in() is Outcome.ANSWERED
+    assert server.device(promised("shuffle", 5.0)).check_in() is Outcome.ANSWERED
     (body,) = map(json.loads, server.got)
     code = made.encoding
     assert len(body.pop("report")) == 4
@@ -184,7 +222,7 @@ def test_a_shuffled_report_says_what_it_was_calibrated_for() -> None:
 @pytest.mark.parametrize("model", ["central", "local"])
 def test_other_reports_are_numbers_and_nothing_else(model: str) -> None:
     server = Server(told(release(model)))
-    assert server.device(Promise(model, 5.0)).check_in() is Outcome.ANSWERED
+    assert server.device(promised(model, 5.0)).check_in() is Outcome.ANSWERED
     assert [set(json.loads(body)) for body in server.got] == [{"report"}]
 
 
@@ -196,12 +234,12 @@ def test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only(
     ):
         server = Server(told(release(model), address))
         with pytest.raises(InputError, match="nothing is sent"):
-            server.device(Promise(model, 5.0)).check_in()
+            server.device(promised(model, 5.0)).check_in()
         assert server.got == []
 
 
 def test_a_report_goes_to_the_promised_shuffler_only() -> None:
-    promise = Promise("shuffle", 5.0, shuffler="https://shuffler.example/")
+    promise = promised("shuffle", 5.0, shuffler="https://shuffler.example/")
     for address in ("https://shuffler.example.evil/v2/x", "https://shuffler.example:444/v2/x", "https://other/v2/x"):
         server = Server(told(release("shuffle"), address))
         with pytest.raises(InputError, match="was promised, but the coordinator names"):
@@ -209,14 +247,14 @@ def test_a_report_goes_to_the_promised_shuffler_only() -> None:
         assert server.got == []
     server = Server(told(release("shuffle"), "https://shuffler.example:443/v2/x"))
     assert server.device(promise).check_in() is Outcome.ANSWERED
-    for promised, named in (("https", "http"), ("http", "https")):  # the coordinator's own address is http
+    for kept, named in (("https", "http"), ("http", "https")):  # the coordinator's own address is http
         server = Server(told(release("shuffle"), f"{named}://shuffler.example:8444/v2/x"))
         with pytest.raises(InputError, match="was promised, but the coordinator names"):
-            server.device(Promise("shuffle", 5.0, shuffler=f"{promised}://shuffler.example:8444")).check_in()
+            server.device(promised("shuffle", 5.0, shuffler=f"{kept}://shuffler.example:8444")).check_in()
         assert server.got == []
     for model in ("local", "aggregate"):
         with pytest.raises(InputError, match=f"the {model} model has no shuffler"):
-            Promise(model, 5.0, shuffler="https://shuffler.example")
+            promised(model, 5.0, shuffler="https://shuffler.example")
 
 
 def test_without_privacy_a_device_that_missed_a_decision_sends_nothing() -> None:
@@ -235,13 +273,14 @@ def test_what_a_device_missed_is_answered_with_the_centre_and_spent(model: str, 
     """Otherwise silence, which costs nothing, would tell a coordinator which decisions a person lived through."""
     made = release(model)
     server = Server(told(made, "http://shuffler/v2/x" if model == "shuffle" else "/v2/x"))
-    device = server.device(Promise(model, 5.0), source=Silent())
+    device = server.device(promised(model, 5.0), source=Silent())
     device.memory.forget(1)
     for arm in lived:
         device.record(1, arm, 0.7)
     assert device.check_in() is Outcome.ANSWERED
     y = np.array([[0.7 if arm in lived else made.ball.centre[arm] for arm in range(4)]])
-    assert json.loads(server.got[0])["report"] == made.randomize(y, Silent())[0].tolist()
+    twin = ("", server.got[0]) if model == "aggregate" else None
+    assert Outgoing(1, "", "", server.got[-1], twin).report == made.randomize(y, Silent())[0].tolist()
     assert device.memory.reports == 1
     assert device.check_in() is Outcome.SPENT  # asking again does not help
 

@@ -41,8 +41,8 @@ class Scripted:
     def bernoulli(self, chances: Array) -> Integers:
         return (chances > 0.5).astype(np.int64)
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
-        return np.full((rows, columns), 256**width - 1, dtype=np.int64)
+    def bytes(self, count: int) -> bytes:
+        return b"\xff" * count
 
 
 ANSWERS = np.array(

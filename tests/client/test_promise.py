@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from tests.helpers_privacy import first_wave
-from voxpop.client import Promise
+from tests.helpers_privacy import first_wave, promised
 from voxpop.errors import InputError
 from voxpop.io.schema import decode_release, encode, for_devices
 from voxpop.privacy import Private
@@ -43,7 +42,7 @@ def accepted(model: str, data: Any) -> Any:
     """Return the release if a device would answer it, else None; anything but an `InputError` is a failure."""
     try:
         release = decode_release(data)
-        Promise(model, EPSILON, DELTA).check(release)
+        promised(model, EPSILON, DELTA).check(release)
     except InputError:
         return None
     return release
@@ -197,15 +196,15 @@ def test_a_release_counts_on_no_more_honest_people_than_the_promise_does(
     made = first_wave(40).release(Private("shuffle", EPSILON, honest=study))
     assert (made.weakness(EPSILON, DELTA, promise) is None) is keeps
     if keeps:
-        Promise("shuffle", EPSILON, honest=promise).check(made)
+        promised("shuffle", EPSILON, honest=promise).check(made)
     else:
         with pytest.raises(InputError, match="less noise than epsilon 5 takes"):
-            Promise("shuffle", EPSILON, honest=promise).check(made)
+            promised("shuffle", EPSILON, honest=promise).check(made)
 
 
 @pytest.mark.parametrize("share", [0, -0.5, 1.5, NAN, True, None])
 def test_an_honest_share_is_above_zero_and_at_most_one(share: Any) -> None:
-    for make in (lambda: Promise("shuffle", 5.0, honest=share), lambda: Private("shuffle", 5.0, honest=share)):
+    for make in (lambda: promised("shuffle", 5.0, honest=share), lambda: Private("shuffle", 5.0, honest=share)):
         with pytest.raises(InputError, match="honest must be a number above 0 and at most 1"):
             make()
 
@@ -218,6 +217,6 @@ def test_an_honest_share_is_refused_where_it_means_nothing(model: str, calibrati
 
 def test_a_delta_for_which_the_analysis_does_not_hold_is_not_promised() -> None:
     with pytest.raises(InputError, match=r"at most 0\.01"):
-        Promise("shuffle", 5.0, 0.1)
+        promised("shuffle", 5.0, 0.1)
     with pytest.raises(InputError, match=r"at most 0\.01"):
-        Promise("aggregate", 5.0, 0.1)
+        promised("aggregate", 5.0, 0.1)

@@ -6,7 +6,7 @@ import json
 import numpy as np
 
 from tests.client.test_device import Server, release, told
-from tests.helpers_privacy import Silent
+from tests.helpers_privacy import Silent, promised
 from tests.helpers_randomness import assert_from_the_operating_system, opendp
 from voxpop.client import Memory, Outcome, Promise
 
@@ -29,7 +29,7 @@ def test_local_noise_is_opendp_s_and_nothing_else() -> None:
 def test_a_shuffled_report_follows_from_the_operating_system_s_bits() -> None:
     made = release("shuffle")
     server = Server(told(made, "http://shuffler/v2/x"))
-    devices = iter([server.device(Promise("shuffle", 5.0)) for _ in range(3)])
+    devices = iter([server.device(promised("shuffle", 5.0)) for _ in range(3)])
 
     def report() -> bytes:
         assert next(devices).check_in() is Outcome.ANSWERED

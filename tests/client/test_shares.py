@@ -2,6 +2,7 @@
 
 import json
 import os
+from base64 import b64decode
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,16 @@ import numpy as np
 import pytest
 
 from tests.client.test_device import Server, release, told
+from tests.helpers_privacy import promised
 from tests.helpers_randomness import assert_from_the_operating_system
 from tests.service.world import STUDY
-from voxpop.client import Device, Memory, Outcome, Promise
+from voxpop.client import Device, Memory, Outcome
 from voxpop.errors import InputError
 from voxpop.privacy.encoded import Encoded
 
 HELPER, COORDINATOR = "http://helper/v2/batches/b/report", "http://coordinator/v2/x"
 MADE: Encoded = release("aggregate")
-PROMISE = Promise("aggregate", 5.0)
+PROMISE = promised("aggregate", 5.0)
 COUNTED = httpx.Response(201, json={"status": "counted"})
 AGAIN = httpx.Response(200, json={"status": "counted before"})
 
@@ -37,6 +39,8 @@ class Pair(Server):
         if str(request.url) not in self.verdicts:
             return super().__call__(request)
         assert request.headers["authorization"] == "Bearer " + "t" * 43
+        kind = "octet-stream" if str(request.url) == COORDINATOR else "json"
+        assert request.headers["content-type"] == f"application/{kind}"
         self.sent.append((str(request.url), request.content))
         verdict = self.verdicts[str(request.url)].pop(0)
         if verdict is None:
@@ -47,10 +51,15 @@ class Pair(Server):
     def addresses(self) -> list[str]:
         return [address for address, _ in self.sent]
 
-    def body(self, address: str) -> dict[str, Any]:
+    def body(self, address: str) -> bytes:
         """Return what was sent there, which must always be the same."""
         (body,) = {content for to, content in self.sent if to == address}
-        return dict(json.loads(body))
+        return body
+
+    @property
+    def halves(self) -> tuple[bytes, bytes]:
+        """The coordinator's share and the helper's."""
+        return self.body(COORDINATOR), b64decode(json.loads(self.body(HELPER))["report"])
 
 
 def refusal(status: int) -> httpx.Response:
@@ -67,9 +76,14 @@ def test_the_halves_add_up_to_the_report_and_the_helper_hears_what_the_noise_was
     server, code = Pair([COUNTED], [COUNTED]), MADE.encoding
     assert server.device(PROMISE).check_in() is Outcome.ANSWERED
     assert server.addresses == [HELPER, COORDINATOR]
-    theirs, ours = server.body(HELPER), server.body(COORDINATOR)
-    report = (np.array(theirs.pop("report")) + np.array(ours.pop("report"))) % MADE.batch.modulus
-    assert ours == {}
+    theirs = json.loads(server.body(HELPER))
+    assert len(theirs.pop("report")) == 192
+    prio3 = MADE.batch.prio3
+    both = [prio3.outputs(holder, [half])[0].tolist() for holder, half in enumerate(server.halves)]
+    report = np.array([(a + b) % MADE.batch.modulus for a, b in zip(*both, strict=True)])
+    checks = [prio3.verify(bytes(32), holder, [half]) for holder, half in enumerate(server.halves)]
+    (message,) = prio3.messages(*(check.verifiers for check in checks))
+    assert all(check.seeds[0] == message for check in checks)
     assert theirs == {
         "size": 40,
         "coordinates": 4,
@@ -94,7 +108,7 @@ def test_both_halves_are_sent_until_both_are_acknowledged(lost: tuple[int, int])
     assert kept(device.memory) == (0, 0)
     assert server.addresses[: lost[0] + 1] == [HELPER] * (lost[0] + 1)  # nothing is at the coordinator alone
     assert server.addresses[-1] == COORDINATOR
-    assert server.body(HELPER)["report"] != server.body(COORDINATOR)["report"]  # each the same as at first
+    assert server.body(HELPER) != server.body(COORDINATOR)  # each the same as at first
     assert device.memory.reports == 1
 
 
@@ -149,9 +163,8 @@ def test_a_device_that_is_killed_between_its_uploads_sends_the_same_halves(tmp_p
         assert again.check_in() is Outcome.ANSWERED
         assert (again.memory.reports, kept(again.memory)) == (1, (0, 0))
     assert server.addresses == [HELPER, HELPER, COORDINATOR]
-    halves = [server.body(address)["report"] for address in (HELPER, COORDINATOR)]
     on_disk = b"".join(path.read_bytes() for path in tmp_path.glob("d.db*"))
-    assert not [half for half in halves if json.dumps(half).encode() in on_disk]
+    assert not [body for body in (server.body(HELPER), server.body(COORDINATOR)) if body in on_disk]
 
 
 def test_a_device_that_withdraws_keeps_neither_half() -> None:
@@ -195,16 +208,16 @@ def test_the_two_halves_go_to_two_servers_or_nowhere(change: dict[str, Any]) -> 
 
 
 def test_a_half_goes_to_the_promised_helper_only() -> None:
-    for promised in ("http://helper.evil", "http://helper:81", "https://helper", "http://other", "http://coordinator"):
+    for helper in ("http://helper.evil", "http://helper:81", "https://helper", "http://other"):
         server = Pair([], [])
         with pytest.raises(InputError, match=r"the helper .* was promised, but the coordinator names"):
-            server.device(Promise("aggregate", 5.0, helper=promised)).check_in()
+            server.device(promised("aggregate", 5.0, helper=helper)).check_in()
         assert (server.sent, server.got) == ([], [])
     server = Pair([COUNTED], [COUNTED])
-    assert server.device(Promise("aggregate", 5.0, helper="http://helper:80/")).check_in() is Outcome.ANSWERED
+    assert server.device(promised("aggregate", 5.0, helper="http://helper:80/")).check_in() is Outcome.ANSWERED
     for model in ("local", "shuffle"):
         with pytest.raises(InputError, match=f"the {model} model has no helper"):
-            Promise(model, 5.0, helper="https://helper.example")
+            promised(model, 5.0, helper="https://helper.example")
 
 
 def test_no_half_goes_out_in_the_clear_that_was_asked_for_under_tls() -> None:
@@ -215,8 +228,8 @@ def test_no_half_goes_out_in_the_clear_that_was_asked_for_under_tls() -> None:
         device.check_in()
 
 
-def test_the_coordinator_s_half_is_the_operating_system_s_last_bytes() -> None:
-    """Uniform for each coordinate, whatever the answer is; and everything else follows from the bytes before it."""
+def test_shares_are_made_of_the_operating_system_s_last_bytes() -> None:
+    """The nonce and all seeds, whatever the answer is; and everything else follows from the bytes before them."""
     given: list[bytes] = []
     real = os.urandom
 
@@ -229,19 +242,20 @@ def test_the_coordinator_s_half_is_the_operating_system_s_last_bytes() -> None:
     _ = device.memory.key
     with patch.object(os, "urandom", noted):
         assert device.check_in() is Outcome.ANSWERED
-    width, trials = MADE.batch.width, MADE.encoding.trials
-    stream = b"".join(given)
-    assert len(stream) == 4 * (8 + -(-trials // 8) + width)
-    mask = [int.from_bytes(stream[len(stream) - (4 - arm) * width :][:width], "little") for arm in range(4)]
-    assert server.body(COORDINATOR)["report"] == mask
+    trials, stream = MADE.encoding.trials, b"".join(given)
+    assert len(stream) == 4 * (8 + -(-trials // 8)) + 16 + 4 * 32
+    last = stream[-144:]
+    ours, theirs = server.halves
+    assert ours[:16] == theirs[:16] == last[:16]
+    assert theirs[-64:] == last[16:80]
+    assert ours[-32:] == last[80:112]
     coins = [stream[32 + arm * -(-trials // 8) :][: -(-trials // 8)] for arm in range(4)]
     noise = [(int.from_bytes(some, "little") & (2**trials - 1)).bit_count() for some in coins]
     words = np.frombuffer(stream[:32], dtype="<u8")
     scaled = np.clip((MADE.clipped(np.full((1, 4), 0.5))[0] + MADE.ball.radius) / MADE.unit, 0, MADE.encoding.levels)
     up = (words >> np.uint64(11)).astype(float) * 2.0**-53 < scaled - np.floor(scaled)
     report = np.floor(scaled).astype(int) + up + noise
-    theirs = [(int(v) - r) % MADE.batch.modulus for v, r in zip(report, mask, strict=True)]
-    assert server.body(HELPER)["report"] == theirs
+    assert list(server.halves) == MADE.batch.prio3.shard(report.tolist(), last)
 
 
 def test_a_shared_report_follows_from_the_operating_system_s_bits() -> None:
@@ -252,4 +266,4 @@ def test_a_shared_report_follows_from_the_operating_system_s_bits() -> None:
         assert next(devices).check_in() is Outcome.ANSWERED
         return server.sent[-2:]
 
-    assert_from_the_operating_system(report, bits=4 * (64 + MADE.encoding.trials + 8 * MADE.batch.width))
+    assert_from_the_operating_system(report, bits=4 * (64 + MADE.encoding.trials) + 8 * 144)

@@ -42,10 +42,10 @@ def tool(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def bundle(folder: Path, *entries: Path) -> None:
-    """Build the package as `node --run bundle` does, or other programs in the same way, into a folder."""
+    """Build the package as `node --run bundle` does, or other programs in the same way but in one file each."""
     script = json.loads((SDK / "package.json").read_text(encoding="utf-8"))["scripts"]["bundle"]
     program, *options = shlex.split(script)
-    usual = [one for one in options if not one.endswith(".ts")] if entries else options
+    usual = [one for one in options if not one.endswith(".ts") and one != "--splitting"] if entries else options
     done = tool(program, *entries, *usual[:-1], f"--outdir={folder}")
     assert done.returncode == 0, done.stderr
 

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.clients_js.npm import NODE, SDK
 from voxpop.cli.demo import _Application, _live
+from voxpop.client.storage import Outgoing
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
 from voxpop.service.demo.crowd import BETWEEN, Crowd, disagreements, model_tastes, promise_of, simulated
@@ -29,14 +31,14 @@ def test_plans_are_the_simulator_s(tmp_path: Path, model: str) -> None:
     scenario = make_scenario("pricing", Options(horizon=6, size=12))
     privacy = Private(model, 5.0, floor=12)
     definition = Definition(scenario.problem, make_policy("dpbe", alpha=0.7), privacy, rules=Rules(deadline=QUIET))
-    promise = promise_of(definition)
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with (
-        running(tmp_path) as (url, key),
+        running(tmp_path) as (url, second, key),
         httpx.Client(timeout=30) as http,
         ThreadPoolExecutor(4) as pool,
         subprocess.Popen([str(NODE), str(SDK / "test/fleet.ts")], **pipes) as fleet,
     ):
+        promise = promise_of(definition, second)
         application = _Application(url, key, "pricing", by_clock=False)
         application.send("PUT", "", {"definition": definition.encode()})
         named: dict[str, Any] = {"url": url, "study": "pricing", "promise": promise, "http": http}
@@ -50,8 +52,11 @@ def test_plans_are_the_simulator_s(tmp_path: Path, model: str) -> None:
             for line in heard:
                 said = json.loads(line)
                 registered.append(said.get("registered", 0))
-                if "report" in said:
-                    crowd.reports[said["wave"]].append(said["report"])
+                if "sent" in said:
+                    *twin, own = said["sent"]
+                    body = b64decode(own) if twin else own.encode()
+                    sent = Outgoing(said["wave"], "", "", body, ("", twin[0].encode()) if twin else None)
+                    crowd.reports[sent.wave].append(sent.report)
 
         def live(now: dict[str, Any]) -> object:
             """Tell the other devices what they live through, once."""

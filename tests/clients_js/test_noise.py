@@ -39,18 +39,21 @@ def drawn(request: pytest.FixtureRequest, other: Oracle) -> Draws:
 
 
 def fits(counts: Array, chances: Array) -> None:
-    """Check counts of values against their chances; values that are expected less than ten times are one."""
-    expected = chances * counts.sum()
-    rare = expected < 10
-    kept = np.append(counts[~rare], counts[rare].sum()), np.append(expected[~rare], expected[rare].sum())
-    if kept[1][-1] < 1e-9 * counts.sum():  # nothing is rare
-        kept = kept[0][:-1], kept[1][:-1]
-    assert chisquare(*kept, sum_check=False).pvalue > NEVER
+    """Check counts of values against their chances; values that are expected less than ten times are one.
+
+    If all those together still are, the next rarest joins them: one value that is expected 0.8 times is drawn often
+    enough in one of 150,000 tests to fail it.
+    """
+    order = np.argsort(chances)
+    counts, expected = counts[order], chances[order] * counts.sum()
+    rare = max(int(np.sum(expected < 10)), int(np.searchsorted(np.cumsum(expected), 10)) + 1)
+    counts, expected = (np.append(each[:rare].sum(), each[rare:]) for each in (counts, expected))
+    assert chisquare(counts, expected, sum_check=False).pvalue > NEVER
 
 
 @pytest.mark.parametrize("std", [0.3, 0.9, 1.0, 2.5, 7.25])
 def test_small_gaussian_noise_is_the_discrete_gaussian(drawn: Draws, std: float) -> None:
-    values, count = np.arange(-80, 81), 3000
+    values, count = np.arange(-80, 81), 6000
     weights = np.exp(-(values**2) / (2 * std**2))
     draws = drawn["gaussian"](std, count)
     fits(np.bincount(draws + 80, minlength=161).astype(float), weights / weights.sum())
@@ -77,13 +80,6 @@ def test_coins_fall_as_often_as_they_should(drawn: Draws, chance: float) -> None
     assert binom.sf(ones - 1, 20_000, chance) > NEVER
 
 
-@pytest.mark.parametrize("width", [1, 2, 6])
-def test_shares_are_uniform(other: Oracle, width: int) -> None:
-    draws = np.array(other.ask(uniform=[width, 20_000]))
-    for byte in {0, width - 1}:
-        fits(np.bincount(draws // 256**byte % 256, minlength=256).astype(float), np.full(256, 1 / 256))
-
-
 class Foreign(Local):
     """A release whose reports are made by the other implementation."""
 
@@ -103,4 +99,4 @@ def test_the_auditor_cannot_tell_who_answered(other: Oracle, share: float, caugh
     made = replace(made, std=share * made.std)
     foreign = Foreign(made.ball, made.beta, made.cost, made.step, made.std)
     object.__setattr__(foreign, "other", other)
-    assert attack(foreign, Secure(), people, 120 if caught else 200, confidence=1 - 1e-9).violated is caught
+    assert attack(foreign, Secure(), people, 400 if caught else 200, confidence=1 - 1e-9).violated is caught

@@ -10,6 +10,7 @@ import voxpop
 from tests.clients_js.npm import SDK, bundle, node, tool
 
 MOST_BYTES = 10_000  # of the compressed bundle
+MOST_PROOF_BYTES = 2_500  # of the file that only the aggregate model loads
 PACKAGE = json.loads((SDK / "package.json").read_text(encoding="utf-8"))
 
 
@@ -37,11 +38,16 @@ def test_its_own_tests_pass() -> None:
 
 
 def test_the_bundle_is_small_and_asks_for_nothing_of_node(built: Path) -> None:
-    path = built / "node_modules" / PACKAGE["name"] / "dist/index.js"
+    folder = built / "node_modules" / PACKAGE["name"] / "dist"
+    path, proofs = folder / "index.js", folder / "prio3.js"
     measure = "const fs = require('fs'); console.log(require('zlib').gzipSync(fs.readFileSync(process.argv[1])).length)"
     done = node("-e", measure, path)
     assert 1000 < int(done.stdout) <= MOST_BYTES
-    assert not re.search(r"\bimport\b|\brequire\b|node:", path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    assert text.count('import("./prio3.js")') == 1  # which only shared reports need
+    assert not re.search(r"\bimport\b|\brequire\b|node:", text.replace('import("./prio3.js")', ""))
+    assert not re.search(r"\bimport\b|\brequire\b|node:", proofs.read_text(encoding="utf-8"))
+    assert 1000 < int(node("-e", measure, proofs).stdout) <= MOST_PROOF_BYTES
 
 
 APP = """

@@ -14,6 +14,7 @@ from flwr.clientapp import ClientApp
 from voxpop import Problem, Promise, SquaredExponential, make_policy
 from voxpop.privacy import make_privacy
 from voxpop_flower import client_app
+from voxpop_flower.messages import read_report
 from voxpop_flower.study import DeviceStudy
 
 EPSILON = 5.0
@@ -79,5 +80,5 @@ class Direct:
         if node in self.odd:
             record["report"] = [0.5]
         elif "report" in record:
-            self.reports.setdefault(int(message.metadata.group_id), {})[node] = list(record["report"])
+            self.reports.setdefault(int(message.metadata.group_id), {})[node] = read_report(reply)[0].tolist()
         return reply

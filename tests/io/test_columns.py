@@ -82,8 +82,8 @@ REFUSED: dict[tuple[str, ...], list[str]] = {
     ("1", "#N/A"): ["line 3", "'#N/A' is a missing value"],
     ("1", "inf"): ["line 3", "'inf' is not a finite number"],
     ("1", "1e999"): ["line 3", "'1e999' is not a finite number"],
-    ("1", ""): ["line 3, column 1 (x) is ''; fill it in"],
-    ("red", ""): ["line 3, column 1 (x) is ''"],
+    ("1", ""): ["line 3, column 1 (x) is empty; leave the row out"],
+    ("red", ""): ["line 3, column 1 (x) is empty"],
     ("red", "Red"): ["line 3", "'Red' and 'red' on line 2"],
 }
 

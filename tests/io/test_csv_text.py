@@ -101,7 +101,7 @@ def test_windows_text_is_said(file: Any) -> None:
 REFUSED: dict[str, tuple[str | bytes, list[str]]] = {
     "excel": (b"PK\x03\x04" + bytes(40), ["Excel", "Save As"]),
     "old excel": (b"\xd0\xcf\x11\xe0\xa1\xb1" + bytes(40), ["Excel", "Save As"]),
-    "parquet": (b"PAR1" + bytes(40), ["Parquet", "to_csv"]),
+    "parquet": (b"PAR1" + bytes(40), ["Parquet file cannot be read", "CSV"]),
     "compressed": (b"\x1f\x8b\x08" + bytes(40), ["compressed", "unpack"]),
     "binary": (b"ab\x00\x01\x02cd", ["byte 2 is not text", "save the table as CSV"]),
     "another encoding": (b"person,price\n\x81,1\n", ["byte 13", "save it as UTF-8"]),

@@ -1,5 +1,6 @@
 """Exported tables: what a spreadsheet, a JSON parser and pandas make of them."""
 
+import csv
 import io
 import json
 
@@ -27,6 +28,20 @@ def test_no_cell_and_no_heading_begins_like_a_formula(text: str) -> None:
     written = as_csv([text], [{text: text}]).decode()
     heading, cell = written.replace('"', "").rstrip("\n").split("\n")
     assert heading == cell == f"'{text}"
+
+
+def cells(written: str, separator: str) -> list[str]:
+    """Return the cells that a spreadsheet makes of a file, in a country with this separator."""
+    return [cell for line in csv.reader(io.StringIO(written), delimiter=separator) for cell in line]
+
+
+@pytest.mark.parametrize("text", ["a;=1", "a|=1", "a; +1;b", 'a";=1', "a\n=1", "a;;-1", ";=1", "a\r\n@x", "a;\t=1"])
+def test_no_cell_is_a_formula_in_a_country_with_another_separator(text: str) -> None:
+    written = as_csv(["tea", "green"], [{"tea": text, "green": "x"}, {"tea": "x", "green": text}]).decode()
+    for separator in ",;|":
+        found = cells(written, separator)
+        assert not [cell for cell in found if cell.lstrip(' "').startswith(("=", "+", "-", "@"))]
+    assert len(cells(written, ",")) == 6
 
 
 def test_json_has_no_infinity() -> None:

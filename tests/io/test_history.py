@@ -1,8 +1,9 @@
 """A history from a CSV file: what its rounds are, which are missing, and what is refused with its remedy."""
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -66,7 +67,26 @@ def test_a_cycle_is_looked_for_in_days_only_and_begins_on_the_right_one(tmp_path
     weeks = [DAYS[0] + timedelta(7 * number) for number in range(42)]
     assert read_history(dated(tmp_path / "weeks.csv", weeks, weekend)).weekly == 0
     months = [date(2020 + number // 12, number % 12 + 1, 1) for number in range(42)]
-    assert not np.isnan(read_history(dated(tmp_path / "months.csv", months, weekend)).series).any()
+    uneven = read_history(dated(tmp_path / "months.csv", months, weekend))
+    assert not np.isnan(uneven.series).any()
+    assert "The history's dates are not evenly spaced: every row counts as one round." in uneven.advice
+    assert not found.uneven
+
+
+def test_rounds_may_be_hours_also_where_clocks_change(tmp_path: Path) -> None:
+    expected = estimate_shocks(VALUES).shock_std
+    plain = [datetime(2024, 5, 6, tzinfo=UTC).replace(tzinfo=None) + timedelta(hours=number) for number in range(42)]
+    found = read_history(dated(tmp_path / "hours.csv", [f"{hour:%Y-%m-%d %H:%M}" for hour in plain]))
+    assert (found.shock_std, found.weekly, found.uneven) == (expected, 0, False)
+    lost = [hour for place, hour in enumerate(plain) if place != 20]
+    assert np.isnan(read_history(dated(tmp_path / "lost.csv", [hour.isoformat() for hour in lost])).series[20])
+    berlin = ZoneInfo("Europe/Berlin")
+    back = [datetime(2024, 10, 26, 20, tzinfo=UTC) + timedelta(hours=number) for number in range(42)]
+    set_back = dated(tmp_path / "back.csv", [hour.astimezone(berlin).isoformat() for hour in back])
+    assert read_history(set_back).shock_std == expected
+    midnights = [datetime(2024, 10, 1, tzinfo=berlin) + timedelta(number) for number in range(42)]
+    daily = read_history(dated(tmp_path / "midnights.csv", [hour.isoformat() for hour in midnights]))
+    assert (daily.shock_std, daily.uneven) == (expected, False)
 
 
 @pytest.mark.parametrize(

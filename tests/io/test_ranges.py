@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
-from voxpop.io.tables import Ranges, limits_of
+from voxpop.io.ranges import Ranges, limits_of
 from voxpop.model.decisions import Float, Integer
 
 TRIED = [2.0, 4.0, 12.0]

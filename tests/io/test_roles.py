@@ -50,7 +50,7 @@ REFUSED: dict[str, list[str]] = {
 def test_a_column_that_is_hardly_a_parameter_is_refused_by_name(tmp_path: Path, name: str) -> None:
     made = table(tmp_path, "person", "price", name, "reward")
     with pytest.raises(InputError) as caught:
-        Roles().select(made)
+        Roles().refuse_odd(made, Roles().select(made))
     message = refusal(caught)
     assert [part for part in [str(made.path), *REFUSED[name]] if part not in message] == [], message
     assert Roles(ignored=(name,)).select(made) == ["price"]
@@ -60,8 +60,18 @@ def test_a_column_that_is_hardly_a_parameter_is_refused_by_name(tmp_path: Path, 
 
 def test_all_that_describe_people_are_named_at_once(tmp_path: Path) -> None:
     made = table(tmp_path, "person", "age", "price", "region", "reward")
-    with pytest.raises(InputError, match=r"columns age and region never change .* --ignore age --ignore region, or"):
-        Roles().select(made)
+    with pytest.raises(
+        InputError, match=r"column age never .*, column region never .* --ignore age --ignore region, or"
+    ):
+        Roles().refuse_odd(made, Roles().select(made))
+
+
+def test_columns_that_are_odd_for_several_reasons_are_named_at_once(tmp_path: Path) -> None:
+    made = table(tmp_path, "person", "age", "price", "row", "asked at", "reward")
+    with pytest.raises(
+        InputError, match=r"row counts .*asked at holds dates .*age never .*--ignore row --ignore \"asked"
+    ):
+        Roles().refuse_odd(made, Roles().select(made))
 
 
 @pytest.mark.parametrize("name", ["price", "dose"])

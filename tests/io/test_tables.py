@@ -9,7 +9,8 @@ import pytest
 from tests.helpers_cli import read_pilot, refusal
 from voxpop.errors import InputError
 from voxpop.io.columns import Roles
-from voxpop.io.tables import Ranges, read_answers, read_pilot_table
+from voxpop.io.ranges import Ranges
+from voxpop.io.tables import read_answers, read_pilot_table
 from voxpop.model.decisions import Choice, Float, Integer, Space
 
 PILOT = """\
@@ -89,13 +90,22 @@ MALFORMED: dict[str, tuple[str | bytes, list[str]]] = {
     "empty": ("", ["empty", "person, price, reward"]),
     "blank": ("\n\n\n", ["empty"]),
     "heading only": (HEADING, ["no rows"]),
-    "no person": ("price,reward\n1,2\n", ["line 1", "'person'"]),
-    "no reward": ("person,price,profit\na,1,2\n", ["line 1", "'reward'", "profit"]),
+    "no person": ("price,reward\n1,2\n", ["no column person", "has price, reward", "--person NAME"]),
+    "no reward": ("person,price,profit\na,1,2\n", ["no column reward", "profit", "--reward NAME"]),
+    "nothing known": ("who,price,profit\na,1,2\n", ["no column person and no column reward", "--person NAME and --re"]),
     "no parameter": ("person,reward\na,1\nb,2\n", ["no column for a parameter"]),
     "repeated column": ("person,price,price,reward\na,1,1,2\n", ["line 1", "each differently"]),
     "nameless column": ("person,,reward\na,7,2\n", ["line 1", "name every column"]),
     "word for a reward": (HEADING + "a,1,0.5\nb,2,good\n", ["line 3", "column 3", "reward", "'good'"]),
-    "empty reward": (HEADING + "a,1,\nb,2,1\n", ["line 2", "column 3", "''"]),
+    "empty reward": (HEADING + "a,1,\nb,2,1\n", ["line 2", "column 3", "is empty; leave the row out"]),
+    "no answer": (
+        HEADING + "a,1,1\nb,2,k.A.\n",
+        ["line 3", "column 3", "'k.A.' is a missing value; leave the row out"],
+    ),
+    "many mistakes": (
+        "person,price,row,tea,reward\n" + "".join(f"a,{n},{n},tea {'ab'[n % 2]},{n}\n" for n in range(9)) + ",x,9,,y\n",
+        ["5 things are wrong: (1)", "row counts", "(2)", "(person) is empty", "(reward)", "(price)", "(5)", "(tea)"],
+    ),
     "nan": (HEADING + "a,1,nan\nb,2,1\n", ["line 2", "column 3", "'nan'"]),
     "infinite": (HEADING + "a,1,0\nb,2,-inf\n", ["line 3", "column 3", "'-inf'"]),
     "nan price": (HEADING + "a,1,0\nb,nan,1\n", ["line 3", "column 2", "'nan'"]),
@@ -113,7 +123,6 @@ MALFORMED: dict[str, tuple[str | bytes, list[str]]] = {
     "constant word": (HEADING + "a,x,0\nb,x,1\n", ["price", "always 'x'"]),
     "one person": (HEADING + "a,1,0\na,2,1\n", ["at least two people, got 1"]),
     "constant reward": (HEADING + "a,1,4\nb,2,4\n", ["every reward in the pilot is 4"]),
-    "answered twice": (HEADING + "a,1,0\nb,2,4\na,1,3\n", ["'a' answered twice about 1.0, on line 2 and line 4"]),
     "dollars among words": (HEADING + "a,$1,0\nb,cheap,1\n", ["line 3", "'cheap' is not a number", "--choice price"]),
     "two words for a number": (HEADING + "a,4 ml,0\nb,5 ml,1\n", ["line 2", "column 2", "'4 ml'", "--choice price"]),
     "not text": (b"person,price,reward\na,1,\x81\n", ["byte 24", "save it as UTF-8"]),
@@ -165,7 +174,7 @@ def test_answers_may_be_written_like_a_pilot(file: Any, way: str) -> None:
 
 
 def test_answers_must_name_every_parameter(file: Any) -> None:
-    with pytest.raises(InputError, match="line 1 has no column 'tea'; it names person, price, reward"):
+    with pytest.raises(InputError, match="has no column tea; it has person, price, reward; add it"):
         read_answers(file("person,price,reward\na,1,2\n"), TEA)
 
 
@@ -192,6 +201,12 @@ bob;1.000,00 €;green;1;1;7,5 %;50
 """
 
 
+DECISIONS = (
+    "decisions: 492; preis is one of 500, 520, 540, 560, 580, 600, ..., 3000; seats is one of 1, 2, 3 "
+    "(--values, --step, --points, --only or --allowed say otherwise)"
+)
+
+
 def test_what_was_decided_about_each_column_is_said(file: Any) -> None:
     roles, ranges = Roles(ignored=("age",), choices=("zone",)), Ranges({"preis": 500.0}, log=("preis",))
     found = read_pilot_table(file(SAID.encode("cp1252")), roles=roles, ranges=ranges)
@@ -199,11 +214,12 @@ def test_what_was_decided_about_each_column_is_said(file: Any) -> None:
     assert found.said == (
         f"preis: number from 500 to 3000 {tried}, on a logarithmic scale, in €, read from '1.000,00 €'",
         "tea: choice of black, green",
-        "seats: number from 1 to 3; if only whole numbers make sense, add --integer seats",
+        "seats: number from 1 to 3",
         "zone: choice of 1, 2",
         "reward: number, in %, read from '5 %'; write later answers in percent, too",
         "rounds: 1 behind every reward, since there is no column rounds",
         "ignored: age",
+        DECISIONS,
         "pilot.csv is not UTF-8 and was read as Windows-1252 text, as Excel writes it",
     )
     assert found.space.parameters == {

@@ -7,10 +7,12 @@ from tests.mutants import (
     operators,
     origins,
     rounds,
+    same_people,
     scale,
     sealing,
     service,
     shares,
+    typescript,
     withdrawal,
 )
 from tests.mutants.fault import Fault
@@ -20,6 +22,7 @@ FAULTS: list[Fault] = [
     *answers.FAULTS,
     *device.FAULTS,
     *shares.FAULTS,
+    *typescript.FAULTS,
     *service.FAULTS,
     *operators.FAULTS,
     *origins.FAULTS,
@@ -27,4 +30,5 @@ FAULTS: list[Fault] = [
     *rounds.FAULTS,
     *scale.FAULTS,
     *sealing.FAULTS,
+    *same_people.FAULTS,
 ]

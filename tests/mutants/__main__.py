@@ -34,11 +34,13 @@ COPIED = (
     "reproduction",
     "benchmarks",
     "integrations",
+    "clients",
     "pyproject.toml",
     "Makefile",
     "README.md",
     "CITATION.cff",
 )
+MODULES = "clients/js/node_modules"
 SIDE_BY_SIDE = 2
 HANGING = 300  # seconds that the tests of one fault may take
 WIDTH = max(len(fault.name) for fault in FAULTS)
@@ -93,7 +95,7 @@ class Copy:
     @contextmanager
     def planted(self, fault: Fault) -> Iterator[None]:
         """Plant a fault, and take it out again."""
-        path = self.folder / SOURCE / fault.file
+        path = fault.place(self.folder)
         before = path.read_text(encoding="utf-8")
         compiled = Path(cache_from_source(str(path)))
         try:
@@ -126,10 +128,11 @@ def copy_to(folder: Path) -> Copy:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
         else:
             folder.mkdir(exist_ok=True)
             shutil.copy(source, folder / name)
+    (folder / MODULES).symlink_to(ROOT / MODULES)
     return Copy(folder)
 
 

@@ -12,7 +12,31 @@ PILOT = "io/test_released_pilot.py"
 WEIGHTED = "privacy/test_weighted.py"
 FILE = "journal/test_file.py"
 
+NAMES = "study/test_names.py"
+
 FAULTS = [
+    Fault(
+        "open answers not clipped",
+        "One person who answers a billion moves an average to where they like.",
+        "privacy/none.py",
+        "np.clip(reports, *self.limits)",
+        "reports",
+        ("privacy/test_open_range.py::test_a_liar_moves_an_average_by_the_range_and_no_more",),
+    ),
+    Fault(
+        "rounds of others drawn upon",
+        "A coordinator invites people while another lets the rounds be played again, and nobody lived through them.",
+        "service/study/collecting.py",
+        "if row.seq != snapshot.seq or row.newest is None:",
+        "if row.seq != snapshot.seq:",
+        (
+            (
+                "service/test_asking.py::"
+                "test_nobody_is_asked_while_another_coordinator_lets_the_rounds_be_played_again[sqlite]"
+            ),
+            "faults/test_seeds.py::test_nothing_is_wrong_whatever_breaks[60]",
+        ),
+    ),
     Fault(
         "clipping at 1.2 R",
         "Answers up to 1.2 times the radius pass.",
@@ -99,9 +123,9 @@ FAULTS = [
         "The noise of a release is drawn before the ledger has allowed it.",
         "journal/wave.py",
         "    ledger.check(entry)\n"
-        "    return in_blocks([release.analyze(release.require_whole(tally), source) for tally in tallies]), entry",
-        "    feedback = in_blocks([release.analyze(release.require_whole(tally), source) for tally in tallies])\n"
-        "    ledger.check(entry)\n    return feedback, entry",
+        "    parts = [release.analyze(release.require_whole(tally), source) for tally in tallies]\n",
+        "    parts = [release.analyze(release.require_whole(tally), source) for tally in tallies]\n"
+        "    ledger.check(entry)\n",
         (f"{WAVE}::test_a_release_beyond_the_budget_is_refused_before_noise_is_drawn",),
     ),
     Fault(
@@ -116,7 +140,7 @@ FAULTS = [
         "planned people charged",
         "The ledger is charged for the people who were asked and not for those who answered.",
         "journal/wave.py",
-        'plan.people if plan.reports == "one" else sum(tally.count for tally in tallies)',
+        'plan.people if plan.reports == "one" else sum(tally.count for tally in each)',
         "plan.people",
         (f"{WAVE}::test_the_people_who_answered_are_charged",),
     ),
@@ -219,6 +243,38 @@ FAULTS = [
         ("cli/test_calibrate_protected.py::test_the_noise_is_from_the_operating_system",),
     ),
     Fault(
+        "two ways of writing a name",
+        "The ledger counts a person twice whose name is written in two ways.",
+        "privacy/ledger.py",
+        "for person in map(person_of, entry.names):",
+        "for person in entry.names:",
+        (NAMES,),
+    ),
+    Fault(
+        "7 is not 7.0",
+        "A person whose number a program made a float of counts as another.",
+        "model/words.py",
+        "str(int(Decimal(text))) if WHOLE.fullmatch(text) else text",
+        "text",
+        (NAMES,),
+    ),
+    Fault(
+        "forms of Unicode differ",
+        "A name with a composed letter counts as another than with a letter and an accent.",
+        "model/words.py",
+        'unicodedata.normalize("NFKC", shown.casefold())',
+        "shown.casefold()",
+        (NAMES,),
+    ),
+    Fault(
+        "a pilot's person twice",
+        "A pilot's person counts twice whose name is written in two ways.",
+        "calibration/pilot.py",
+        "found.append(person_of(cell))",
+        "found.append(cell)",
+        (NAMES,),
+    ),
+    Fault(
         "protected answer repeated",
         "Reading a protected pilot quotes one of its answers, to show how rewards are written.",
         "io/columns.py",
@@ -273,5 +329,37 @@ FAULTS = [
         "np.clip((clipped - self.middle) / self.half, -1.0, 1.0)",
         "np.asarray((clipped - self.middle) / self.half)",
         ("calibration/test_protected.py::test_a_narrow_range_far_from_zero_moves_the_sums_no_more_than_another",),
+    ),
+    Fault(
+        "decisions that do not exist",
+        "What the formula forbids is tried all the same.",
+        "model/menu.py",
+        "kept = np.flatnonzero((holds != 0) & ~np.isnan(holds))",
+        "kept = np.arange(len(labels))",
+        ("model/test_menu.py::test_a_formula_leaves_what_exists",),
+    ),
+    Fault(
+        "a grid between the pilot's values",
+        "Prices that nobody charges are tried.",
+        "model/menu.py",
+        "if looks_set(space.parameters[name], some)",
+        "if not some",
+        ("model/test_menu.py::test_twelve_prices_of_a_pilot_stay_twelve_prices",),
+    ),
+    Fault(
+        "repeated rows count once each",
+        "The average of a person's rows forgets how many rounds are behind each.",
+        "io/tables.py",
+        "math.fsum(rewards[row] * weights[row] for row in each) / total",
+        "math.fsum(rewards[row] for row in each) / len(each)",
+        ("io/test_wide.py::test_repeated_rows_are_averaged_by_their_rounds_and_that_is_said",),
+    ),
+    Fault(
+        "gaps as zeros",
+        "A survey's missing cells count as answers.",
+        "io/wide.py",
+        "if gaps or kind_of(column.cells[row]) not in (Kind.EMPTY, Kind.MISSING)",
+        "if True",
+        ("io/test_wide.py::test_a_wide_table_says_what_a_long_one_says",),
     ),
 ]

@@ -6,6 +6,8 @@ DEVICE = "client/test_device.py"
 PROMISE = "client/test_promise.py"
 LIMITS = "client/test_limits.py"
 HOSTILE = "client/test_hostile_releases.py"
+VECTORS = "vectors/test_vectors.py::test_what_is_refused_and_in_which_words"
+LENGTHS = "client/test_lengths.py"
 RANDOMNESS = "client/test_randomness.py"
 
 FAULTS = [
@@ -127,19 +129,43 @@ FAULTS = [
         ("client/test_storage.py::test_nothing_of_a_report_or_a_reward_is_on_the_device_after_its_wave",),
     ),
     Fault(
-        "bits sent to the coordinator",
-        "A device sends a report that only a shuffler may see to the coordinator.",
+        "any second server",
+        "A device sends a report that only its shuffler may see wherever the coordinator says.",
         "client/device.py",
-        "        if there == mine:\n",
-        "        if False:\n",
+        "if promised is not None and there != origin_of(",
+        "if False and there != origin_of(",
         (f"{DEVICE}::test_bits_go_to_the_shuffler_only_and_other_reports_to_the_coordinator_only",),
+    ),
+    Fault(
+        "promise without a helper",
+        "A device need not know who its helper or shuffler is, and believes the coordinator.",
+        "client/promise.py",
+        "if known.second is not None and self.other is None:",
+        "if False:",
+        (VECTORS,),
+    ),
+    Fault(
+        "coordinator is its own helper",
+        "The coordinator and the helper may be one server.",
+        "client/promise.py",
+        "if self.other is not None and mine.same_machine(",
+        "if False and mine.same_machine(",
+        (VECTORS,),
+    ),
+    Fault(
+        "hosts compared as text",
+        "A host at another port, or written with the dot of the root, counts as another server.",
+        "client/addresses.py",
+        'host = written.lower().rstrip(".")',
+        "host = written",
+        (VECTORS,),
     ),
     Fault(
         "promised shuffler in the clear",
         "A device that was promised a shuffler under TLS sends its report to the same server without.",
         "client/device.py",
-        "return urlsplit(url).scheme, _server(url)",
-        'return "", _server(url)',
+        'there != origin_of("", promised)',
+        '(there.host, there.port) != (origin_of("", promised).host, origin_of("", promised).port)',
         (f"{DEVICE}::test_a_report_goes_to_the_promised_shuffler_only",),
     ),
     Fault(
@@ -173,6 +199,70 @@ FAULTS = [
         "if not ball.condition <= MOST_CONDITION:",
         "if False:",
         (f"{HOSTILE}::test_a_root_that_is_nearly_singular_is_refused",),
+    ),
+    Fault(
+        "any crowd",
+        "A device hides among fewer people than were promised.",
+        "client/promise.py",
+        "release.batch.size < self.crowd",
+        "release.batch.size < 1",
+        (VECTORS,),
+    ),
+    Fault(
+        "own noise not compared",
+        "A device whose own noise must protect it counts on that of others.",
+        "privacy/encoded.py",
+        "return replace(self, encoding=replace(self.encoding, people=1))",
+        "return self",
+        (VECTORS,),
+    ),
+    Fault(
+        "time tells the noise",
+        "A report is sent as soon as its noise is drawn, and how long that takes depends on the noise.",
+        "client/device.py",
+        "self._sleep(self.tick - (self._clock() - since) % self.tick)",
+        "self._sleep(self.tick)",
+        (f"{DEVICE}::test_when_a_report_is_sent_does_not_depend_on_how_long_its_noise_took",),
+    ),
+    Fault(
+        "length tells the answer",
+        "A report is as long as its numbers are written, which a listener sees.",
+        "client/retries.py",
+        "return text.ljust(room).encode()",
+        "return text.encode()",
+        (LENGTHS,),
+    ),
+    Fault(
+        "too little room for a number",
+        "A number with an exponent makes a report longer than others.",
+        "client/retries.py",
+        "WIDEST = 25",
+        "WIDEST = 20",
+        (LENGTHS,),
+    ),
+    Fault(
+        "redirects followed",
+        "A redirect takes the report and its token elsewhere.",
+        "client/retries.py",
+        "follow_redirects=False",
+        "follow_redirects=True",
+        ("client/test_requests.py",),
+    ),
+    Fault(
+        "cookies sent",
+        "A cookie tells the service who answers.",
+        "client/retries.py",
+        'request.headers.pop("cookie", None)',
+        "pass",
+        ("client/test_requests.py",),
+    ),
+    Fault(
+        "passwords sent",
+        "The password of a client that an app gives takes the place of the device's token.",
+        "client/retries.py",
+        "auth=None, ",
+        "",
+        ("client/test_requests.py",),
     ),
     Fault(
         "honest share not compared",

@@ -10,6 +10,38 @@ RANDOMNESS = "privacy/test_randomness.py"
 
 FAULTS = [
     Fault(
+        "mixed releases not added up",
+        "Of Gaussian and binomial releases about one person only the largest counts.",
+        "privacy/ledger.py",
+        "np.sum([_loss(entry) for entry in entries], axis=0)",
+        "np.max([_loss(entry) for entry in entries], axis=0)",
+        ("privacy/test_composition.py::test_gaussian_and_binomial_releases_add_up",),
+    ),
+    Fault(
+        "any release is the last one",
+        "What several releases of different kinds may cost is computed from a single kind.",
+        "privacy/ledger.py",
+        "_epsilon(count * np.max([_loss(kind) for kind in kinds], axis=0), delta)",
+        "max(compose([kind] * count, delta) for kind in kinds)",
+        ("privacy/test_composition.py::test_no_mixture_of_any_kinds_costs_more_than_what_is_said_of_any",),
+    ),
+    Fault(
+        "stated releases not mixed",
+        "Of kinds of which only eps and delta are known, the costliest alone counts.",
+        "privacy/ledger.py",
+        "return compose([worst] * count, delta)",
+        "return max(compose([kind] * count, delta) for kind in kinds)",
+        ("privacy/test_composition.py::test_no_mixture_of_any_kinds_costs_more_than_what_is_said_of_any",),
+    ),
+    Fault(
+        "earlier releases ignored",
+        "How often a person may take part ignores what earlier releases cost.",
+        "service/study/definition.py",
+        "[*ledger.entries, entry]",
+        "[entry]",
+        ("service/test_participations.py",),
+    ),
+    Fault(
         "bits seeded from the environment",
         "The secure source takes its bits from a generator that an environment variable seeds.",
         "privacy/sources.py",

@@ -6,7 +6,73 @@ LIFE = "service/test_life.py"
 DELETED = "service/test_deleted.py"
 KEYS = "service/test_operators.py"
 
+NONSENSE = "service/test_nonsense.py"
+
 FAULTS = [
+    Fault(
+        "forms in any encoding",
+        "A form says in which of Python's encodings it is, and gets one that raises.",
+        "service/console/forms.py",
+        'if said.get_content_charset("utf-8") != "utf-8":',
+        "if False:",
+        (f"{NONSENSE}::test_a_form_in_another_encoding_is_refused",),
+    ),
+    Fault(
+        "hosts are not looked at",
+        "A Host header that is no address ends in a fault of the service.",
+        "service/web/guard.py",
+        'if any(name == b"host" and not HOST.fullmatch(value) for name, value in head):',
+        "if False:",
+        (f"{NONSENSE}::test_a_host_that_is_none_is_refused",),
+    ),
+    Fault(
+        "replies may be kept",
+        "A browser or a proxy keeps what a service replied, tokens included.",
+        "service/web/guard.py",
+        'FRESH = (b"cache-control", b"no-store")',
+        'FRESH = (b"x-cache", b"no-store")',
+        (f"{NONSENSE}::test_no_reply_is_kept_unless_it_says_so",),
+    ),
+    Fault(
+        "texts without an end",
+        "A label may have megabytes, which every page and picture of the study draws.",
+        "service/study/coordinator.py",
+        "        require_sayable(encoded)\n",
+        "",
+        (f"{NONSENSE}::test_texts_that_no_page_can_show_are_refused",),
+    ),
+    Fault(
+        "a backup may become as large as it likes",
+        "A small file fills the disk when it is restored.",
+        "service/stores/backup.py",
+        "if out.tell() > most:",
+        "if False:",
+        (f"{NONSENSE}::test_a_backup_that_unpacks_into_more_than_any_is_refused_before_the_disk_is_full",),
+    ),
+    Fault(
+        "studies of a backup have any names",
+        "The name of a study in a backup leads out of the folder in which its files are.",
+        "service/stores/backup.py",
+        "                require_names(connection)\n",
+        "                pass\n",
+        (f"{NONSENSE}::test_a_study_of_a_backup_has_a_name_by_which_a_file_can_be_called",),
+    ),
+    Fault(
+        "a code for one person admits many",
+        "That an enrolment code was used is not written down.",
+        "service/study/participants.py",
+        "taken.values(used=True)",
+        "taken.values(used=False)",
+        ("service/test_enrolment.py::test_a_code_for_one_person_registers_one_and_their_device_may_ask_again",),
+    ),
+    Fault(
+        "more people than there are",
+        "The population is no limit to those who register.",
+        "service/study/participants.py",
+        "    if rooms[study] <= 0:\n",
+        "    if False:\n",
+        ("service/test_enrolment.py::test_no_more_people_register_than_there_are",),
+    ),
     Fault(
         "pause overtaken by a step",
         "A step that began before a pause goes on after it.",

@@ -62,8 +62,8 @@ FAULTS = [
         "pages cannot read replies",
         "A report is answered without the headers that let a page read the reply.",
         "service/web/guard.py",
-        "                if readable:\n",
-        "                if readable and status >= 400:\n",
+        '"headers": [*given, *readable, ',
+        '"headers": [*given, *(readable if status >= 400 else ()), ',
         (REPORT,),
     ),
 ]

@@ -3,9 +3,50 @@
 from tests.mutants.fault import Fault
 
 ROUNDS = "policies/test_round_by_round.py"
+PLAYED = "study/test_played.py"
 BASELINES = "policies/test_baselines.py"
 
 FAULTS = [
+    Fault(
+        "rounds added up over blocks",
+        "A wave whose blocks have unequal rounds counts with their sum, which understates its noise.",
+        "model/waves.py",
+        "np.floor(len(used) ** 2 / (1 / counts).sum(axis=0) + 1e-9)",
+        "counts.sum(axis=0)",
+        (f"{PLAYED}::test_the_noise_that_is_counted_with_is_at_least_that_of_the_rounds",),
+    ),
+    Fault(
+        "shocks from unequal rounds",
+        "Residuals of a wave whose blocks have unequal rounds show shocks.",
+        "gp/belief.py",
+        " or plan.counts is not None:",
+        ":",
+        (f"{PLAYED}::test_unequal_rounds_count_with_their_harmonic_mean_and_show_no_shocks",),
+    ),
+    Fault(
+        "rounds that are still settling",
+        "The first rounds of a turn count, although the decision before carries over into them.",
+        "model/waves.py",
+        "        rounds[:, : self.washout] = 0\n",
+        "",
+        ("simulation/test_weather.py::test_a_decision_is_felt_in_the_first_round_of_the_next",),
+    ),
+    Fault(
+        "rounds of a turn as if they were apart",
+        "Rounds that follow each other count as independent shocks, which understates the noise.",
+        "gp/belief.py",
+        "problem.shock_noise(plan.turns)",
+        "problem.shock_noise(plan.pulls)",
+        ("policies/waves/test_blocks.py::test_the_rounds_of_a_turn_are_one_shock",),
+    ),
+    Fault(
+        "an answer about a lost block",
+        "If a single block is left, answers about the others are averaged with its own.",
+        "model/waves.py",
+        "        return self.blocks > 1 or bool(self.used)\n",
+        "        return self.blocks > 1\n",
+        (f"{PLAYED}::test_a_table_with_people_of_a_lost_block_is_refused_also_if_one_block_is_left",),
+    ),
     Fault(
         "answers of a block off the grid",
         "An answer in a block of waves is not rounded as an answer in any other wave is.",

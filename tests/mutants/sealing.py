@@ -123,4 +123,12 @@ FAULTS = [
         "sealed = state.pilot",
         (f"{SEALING}::test_waves_of_a_study_from_before_there_were_seals_are_planned_with_and_prove_nothing",),
     ),
+    Fault(
+        "predicted wave is a pilot",
+        "A wave that aims at a certificate is predicted with the bias that shocks leave in a pilot.",
+        "policies/waves/planning.py",
+        "            wave=plan.wave,\n            rounds=",
+        "            rounds=",
+        ("policies/waves/test_certifying.py::test_more_answers_never_make_what_is_predicted_worse",),
+    ),
 ]

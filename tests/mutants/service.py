@@ -12,6 +12,7 @@ STRATA = "service/test_strata.py"
 BLOCKS = "service/test_blocks.py"
 ORDERS = "service/test_waves_of_service.py::test_the_decision_in_force_in_a_round_is_the_one_of_the_order_of_play"
 DURABLE = "service/test_durable.py"
+CALENDAR = "service/test_calendar.py"
 MISDIRECTED = "service/test_misdirected.py"
 GUESSES = f"{TRUST}::test_reports_of_closed_waves_cannot_be_guessed_from_database_and_secret"
 
@@ -228,8 +229,8 @@ FAULTS = [
         "participation not counted",
         "A person who answered may be drawn again as if for the first time.",
         "service/study/invitations.py",
-        "more = people.c.participations + 1",
-        "more = people.c.participations",
+        "self._participated(took_part, people.c.participations + 1)",
+        "self._participated(took_part, people.c.participations)",
         ("service/test_draw.py::test_those_who_took_part_are_drawn_again_only_if_they_may",),
     ),
     Fault(
@@ -354,5 +355,29 @@ FAULTS = [
         "        if current.release.second == SHUFFLER:\n",
         "        if False:\n",
         (f"{MISDIRECTED}::test_who_sends_a_report_to_the_coordinator_instead_is_replaced_like_anyone_who_is_silent",),
+    ),
+    Fault(
+        "dates of the plan for those of the service",
+        "A wave that begins late because people lacked is shown, and given as a calendar, with the dates of its plan.",
+        "service/study/status.py",
+        "return replace(question, first=calendar.begun(datetime.fromtimestamp(begun, UTC)) + 1)",
+        "return question",
+        (f"{CALENDAR}::test_the_status_says_when_the_wave_is_played_and_when_the_study_ends[sqlite]",),
+    ),
+    Fault(
+        "a page with the plan's dates",
+        "The page of a study of the service says beside the right dates those that follow from its log alone.",
+        "service/console/studies.py",
+        "return findings_of(snapshot.undated, ",
+        "return findings_of(snapshot, ",
+        (f"{CALENDAR}::test_the_status_says_when_the_wave_is_played_and_when_the_study_ends[sqlite]",),
+    ),
+    Fault(
+        "a history without a study",
+        "The history that an operator uploads is drawn and explained, and the study does not know of it.",
+        "service/console/computations.py",
+        "found = calibrate(table.pilot, table.space, history=shown)",
+        "found = calibrate(table.pilot, table.space)",
+        ("service/console/test_new_study.py::test_a_history_says_how_much_a_round_moves_everybody",),
     ),
 ]

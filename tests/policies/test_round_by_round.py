@@ -157,10 +157,13 @@ def test_answers_that_are_none_are_refused_in_a_block_too(answer: Any, said: str
         odd_run(make_scenario("sphere", Options(size=10, horizon=50)).problem, answer)
 
 
-def test_answers_far_out_are_taken_as_they_are_in_other_waves() -> None:
+def test_answers_far_out_are_clipped_as_they_are_in_other_waves() -> None:
     problem = make_scenario("sphere", Options(size=10, horizon=50)).problem
-    far = 1000.0 * problem.grid_step * 2.0**45
-    assert odd_run(problem, [far]).closed[0].feedback.mean.tolist() == [far]
+    run = odd_run(problem, [1000.0 * problem.grid_step * 2.0**45])
+    (most,) = run.closed[0].feedback.mean.tolist()
+    assert most == pytest.approx(run.closed[0].release.limits[1], rel=1e-9)
+    assert odd_run(problem, [1.01 * most]).closed[0].feedback.mean.tolist() == [most]
+    assert odd_run(problem, [0.99 * most]).closed[0].feedback.mean.tolist() != [most]
 
 
 def test_a_ledger_with_a_budget_refuses_a_block_before_it_is_played() -> None:

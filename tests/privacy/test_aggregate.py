@@ -1,7 +1,9 @@
 """The aggregate model: exact calibration, shares that tell nothing and never wrap around, and what joining refuses."""
 
 import itertools
+import json
 import math
+from base64 import b64decode
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +15,10 @@ from scipy.stats import binom, chisquare
 from tests.helpers_privacy import DELTA, Silent, first_wave, hockey_stick, released, simulated
 from voxpop.errors import Array, InputError
 from voxpop.model.waves import Tally
-from voxpop.privacy import Private, Secure
-from voxpop.privacy.aggregate import FAIR, LIKED_TRIALS, MOST_WIDTH, Aggregated, calibrated_encoding
+from voxpop.privacy import Private, Secure, Source
+from voxpop.privacy.aggregate import FAIR, LIKED_TRIALS, Aggregated, calibrated_encoding
 from voxpop.privacy.audit import attack, audit_shares, specimen
-from voxpop.privacy.encoded import MOST_BITS, MOST_TRIALS, Encoding
+from voxpop.privacy.encoded import MOST_BITS, MOST_LEVELS, MOST_TRIALS, Encoding
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.release import Batch
 from voxpop.privacy.sources import Integers
@@ -101,13 +103,11 @@ def test_a_share_of_honest_devices_carries_the_noise_of_all() -> None:
         ({"chance": 0.5 + 1e-16}, "not fair"),
         ({"chance": 0.4999}, "not fair"),
         ({"trials": 3}, "less noise than epsilon 5"),
-        ({"people": 10**14}, "shares of"),
+        ({"people": 10**14}, "cannot be computed"),
         ({"levels": 10**9}, "cannot be computed"),
     ],
 )
-def test_a_device_refuses_what_would_not_be_private_or_would_wrap_around(
-    changes: dict[str, float], said: str | None
-) -> None:
+def test_a_device_refuses_what_would_not_be_private(changes: dict[str, float], said: str | None) -> None:
     release = release_of()
     weakness = replace(release, encoding=replace(release.encoding, **changes)).weakness(5.0, DELTA)  # type: ignore[arg-type]
     assert weakness is None if said is None else said in str(weakness)
@@ -117,13 +117,23 @@ def test_a_device_refuses_what_would_not_be_private_or_would_wrap_around(
 
 
 @settings(max_examples=200)
-@given(st.integers(1, 10**7), st.integers(1, 10**6), st.integers(1, 10**7))
-def test_no_total_of_a_batch_reaches_the_modulus_and_none_is_wider_than_need_be(
-    size: int, levels: int, trials: int
-) -> None:
-    batch = Batch(size, 1, levels, trials, FAIR, shared=True)
-    assert size * (levels + trials) < batch.modulus == 256**batch.width
-    assert size * (levels + trials) >= 256 ** (batch.width - 1)
+@given(st.integers(1, MOST_LEVELS), st.integers(1, 2 * MOST_TRIALS))
+def test_no_total_that_a_device_helps_to_make_reaches_the_modulus(levels: int, trials: int) -> None:
+    people = MOST_BITS // trials  # the most for which a device computes the privacy of a total
+    assert people * (levels + trials) < Batch(people, 1, levels, trials, FAIR, shared=True).modulus
+
+
+def stored(share: bytes) -> Array:
+    """A share as a server stores it."""
+    return np.frombuffer(share, dtype="<f8")[None, :]
+
+
+def totals(release: Aggregated, reports: Array, source: Source) -> tuple[Tally, Tally]:
+    """What the two servers add up of these reports."""
+    shares = [release.split(report, source) for report in reports]
+    ours, theirs = (np.concatenate([stored(one[holder]) for one in shares]) for holder in (0, 1))
+    release.accept(ours)
+    return release.gather(ours), release.batch.gather(theirs)
 
 
 class Extreme(Silent):
@@ -132,8 +142,8 @@ class Extreme(Silent):
     def binomial(self, rows: int, columns: int, trials: int, chance: float) -> Integers:
         return np.full((rows, columns), trials, dtype=np.int64)
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
-        return np.full((rows, columns), 256**width - 1, dtype=np.int64)
+    def bytes(self, count: int) -> bytes:
+        return b"\xff" * count
 
 
 @pytest.mark.parametrize("source", [Extreme(), Silent(), simulated(4), Secure()], ids=lambda s: type(s).__name__)
@@ -142,12 +152,7 @@ def test_the_two_totals_join_to_the_total_of_the_reports_at_the_extremes_too(sou
     answers = CASE.answers(40)
     answers[:20] = release.ball.centre + 1e6  # clipped to the rim
     reports = release.randomize(answers, source)
-    ours, theirs = release.split(reports, source)
-    for share in (ours, theirs):
-        assert share.min() >= 0
-        assert share.max() < release.batch.modulus
-        release.accept(share)
-    joined = release.join(release.tally(ours), release.tally(theirs))
+    joined = release.join(*totals(release, reports, source))
     assert joined.total == tuple(int(ones) for ones in reports.sum(axis=0))
     assert joined.count == 40
 
@@ -155,53 +160,62 @@ def test_the_two_totals_join_to_the_total_of_the_reports_at_the_extremes_too(sou
 def test_a_release_from_shares_is_the_release_from_reports() -> None:
     release, answers = release_of(), CASE.answers(40)
     reports = release.randomize(answers, simulated(2))
-    joined = release.join(*(release.tally(share) for share in release.split(reports, simulated(3))))
+    joined = release.join(*totals(release, reports, simulated(3)))
     direct, shared = (release.analyze(tally, Silent()) for tally in (release.tally(reports), joined))
     np.testing.assert_array_equal(direct.mean, shared.mean)
     np.testing.assert_array_equal(released(release, answers, simulated(2)).mean, direct.mean)
 
 
-def test_the_parts_of_a_report_are_whole_numbers_for_two_servers() -> None:
+def test_the_parts_of_a_report_are_bytes_for_two_servers() -> None:
     release = release_of()
     report = release.randomize(CASE.answers(1), simulated(1))[0]
     parts = release.parts(report, simulated(1))
-    assert parts.coordinator is not None
+    assert isinstance(parts.coordinator, bytes)
     assert parts.helper is not None
-    ours, theirs = parts.coordinator["report"], parts.helper.pop("report")
-    assert all(type(number) is int for number in (*ours, *theirs))
-    assert [(a + b) % release.batch.modulus for a, b in zip(ours, theirs, strict=True)] == report.tolist()
-    assert set(parts.coordinator) == {"report"}
+    theirs = b64decode(parts.helper.pop("report"))
+    assert (len(parts.coordinator), len(theirs)) == (8 * release.words, 8 * release.batch.words(1))
+    both = [release.batch.prio3.outputs(holder, [share])[0] for holder, share in enumerate((parts.coordinator, theirs))]
+    assert [(int(a) + int(b)) % release.batch.modulus for a, b in zip(*both, strict=True)] == report.tolist()
     assert Batch(**parts.helper) == release.batch
     assert release.batch.shared
 
 
-def test_each_share_is_uniform_whatever_the_answer() -> None:
-    """The first bytes of 20,000 shares of two people who could not differ more, 4 arms each: a chi-square test."""
+def test_what_is_sent_has_the_same_length_whatever_the_answer() -> None:
     release = release_of()
+    answers = np.vstack([release.ball.centre + side * 1e3 for side in (-1, 0, 1)])
+    sent = [release.parts(report, Secure()) for report in release.randomize(answers, Secure())]
+    assert len({(len(one.coordinator or b""), len(json.dumps(one.helper))) for one in sent}) == 1
+
+
+def test_each_share_is_uniform_whatever_the_answer() -> None:
+    """Every byte of the elements of 60 shares of two people who could not differ more: a chi-square test."""
+    release = release_of()
+    elements = slice(16 + 64, -32)
     for side in (-1, 1):
-        answers = np.tile(release.ball.centre + side * 1e3, (20_000, 1))
-        for share in release.split(release.randomize(answers, simulated(5)), Secure()):
-            for divisor in (1, release.batch.modulus // 256):  # the last and the first byte
-                counts = np.bincount((share.astype(np.int64) // divisor % 256).ravel(), minlength=256)
+        answers = np.tile(release.ball.centre + side * 1e3, (60, 1))
+        shares = [release.split(report, Secure()) for report in release.randomize(answers, simulated(5))]
+        ours = np.frombuffer(b"".join(one[0][elements] for one in shares), dtype="<u8")
+        theirs = release.batch.prio3.outputs(1, [one[1] for one in shares]).ravel()
+        for words in (ours, theirs):
+            for byte in (0, 3, 7):
+                counts = np.bincount((words >> np.uint64(8 * byte) & np.uint64(255)).astype(int), minlength=256)
                 assert chisquare(counts).pvalue > 1e-9
 
 
-@pytest.mark.parametrize(
-    ("bad", "said"),
-    [(-1.0, "a share is a whole number"), (0.5, "a share is a whole number"), (math.inf, "a report holds inf")],
-)
-def test_a_share_is_a_whole_number_below_the_modulus(bad: float, said: str) -> None:
+def test_a_share_is_of_its_length_and_its_numbers_of_the_field() -> None:
     release = release_of()
-    release.tally(np.array([[0.0, release.batch.modulus - 1.0, 1.0, 2.0]]))
-    for value in (bad, float(release.batch.modulus)):
-        with pytest.raises(InputError, match=said if value == bad else "a share is a whole number"):
-            release.accept(np.array([[1.0, 2.0, value, 3.0]]))
+    ours, theirs = release.split(release.randomize(CASE.answers(1), simulated(1))[0], Secure())
+    release.accept(stored(ours))
+    for wrong in (ours[8:], ours + bytes(8), theirs, np.array([1.0, 2.0, 3.0, 4.0]).tobytes()):
+        with pytest.raises(InputError, match="a report has"):
+            release.accept(stored(wrong))
+    with pytest.raises(InputError, match="too large for its field"):
+        release.accept(stored(ours[:80] + b"\xff" * 8 + ours[88:]))
 
 
 def test_totals_that_no_people_can_have_are_refused() -> None:
     release = release_of()
-    shares = release.split(release.randomize(CASE.answers(40), Silent()), Silent())
-    ours, theirs = (release.tally(share) for share in shares)
+    ours, theirs = totals(release, release.randomize(CASE.answers(40), Silent()), Secure())
     with pytest.raises(InputError, match="one server adds up 40 shares, the other 39"):
         release.join(ours, replace(theirs, count=39))
     with pytest.raises(InputError, match="more ones than the batch has bits"):
@@ -236,12 +250,6 @@ def test_the_last_byte_of_coins_counts_only_its_low_bits(monkeypatch: pytest.Mon
     assert Secure().binomial(1, 3, 11, FAIR).tolist() == [[8, 3, 7]]
 
 
-def test_uniform_numbers_are_little_endian_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.urandom", lambda count: bytes(range(1, count + 1)))
-    assert Secure().uniform(1, 2, 3).tolist() == [[0x030201, 0x060504]]
-    assert Secure().uniform(2, 1, MOST_WIDTH).tolist() == [[0x060504030201], [0x0C0B0A090807]]
-
-
 # The auditor
 
 
@@ -254,11 +262,10 @@ def test_shares_that_are_honest_tell_an_attacker_nothing() -> None:
 
 
 class Narrow(Aggregated):
-    """Devices whose masks are numbers below 16."""
+    """Devices whose helper's share is the report itself."""
 
-    def split(self, reports: Array, source: object) -> tuple[Array, Array]:
-        ours = np.asarray(reports) % 16
-        return ours, reports - ours
+    def _glimpse(self, holder: int, answers: Array, source: Source) -> Array:
+        return np.asarray(self.randomize(answers[:1], source)[0] / self.batch.bits)
 
 
 def test_a_mask_that_does_not_cover_the_report_is_caught() -> None:

@@ -151,8 +151,8 @@ class Broken:
     def bernoulli(self, chances: Array) -> Integers:
         return (chances > 0.5).astype(np.int64)
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
-        return np.zeros((rows, columns), dtype=np.int64)
+    def bytes(self, count: int) -> bytes:
+        return bytes(count)
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,8 @@ class Mixed:
     def bernoulli(self, chances: Array) -> Integers:
         return self.source.bernoulli(chances)
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
-        return self.source.uniform(rows, columns, width)
+    def bytes(self, count: int) -> bytes:
+        return self.source.bytes(count)
 
 
 @cache

@@ -113,10 +113,34 @@ def test_any_mixture_of_releases_costs_at_most_what_is_said_of_any() -> None:
     assert compose_any([], 3, DELTA) == 0.0
 
 
-def test_gaussian_and_binomial_releases_add_up() -> None:
-    gaussian = Entry("central", 10, 2.0, DELTA, noise_multiplier(2.0, DELTA))
-    mixed = compose([gaussian, shuffled(5.0)], DELTA)
-    assert compose([shuffled(5.0)], DELTA) < mixed < 7.0
+def central(epsilon: float) -> Entry:
+    return Entry("central", 10, epsilon, DELTA, noise_multiplier(epsilon, DELTA))
+
+
+@pytest.mark.parametrize(("epsilons", "others"), [((2.0,), (5.0,)), ((5.0,), (5.0,)), ((1.0, 3.0), (5.0, 0.5))])
+def test_gaussian_and_binomial_releases_add_up(epsilons: tuple[float, ...], others: tuple[float, ...]) -> None:
+    """Binomial noise is almost Gaussian, so they cost a little more than Gaussian releases of the same eps."""
+    mixed = compose([*map(central, epsilons), *map(shuffled, others)], DELTA)
+    exact = compose(list(map(central, (*epsilons, *others))), DELTA)
+    assert 1.0 < mixed / exact < 1.2
+
+
+KINDS = {
+    "central": central(5.3),
+    "shuffle": shuffled(5.0),
+    "few": shuffled(5.0, 60, 2),
+    "stated": Entry("shuffle", 10, 2.0, DELTA / 4),
+    "small": Entry("shuffle", 10, 0.1, DELTA / 3),
+}
+
+
+@pytest.mark.parametrize("chosen", [*itertools.combinations(KINDS, 2), *itertools.combinations(KINDS, 3)])
+def test_no_mixture_of_any_kinds_costs_more_than_what_is_said_of_any(chosen: tuple[str, ...]) -> None:
+    kinds = [KINDS[name] for name in chosen]
+    bound = compose_any(kinds, 3, DELTA)
+    for three in itertools.combinations_with_replacement(kinds, 3):
+        assert compose(three, DELTA) <= bound * (1 + 1e-9)
+    assert math.isinf(compose_any([*kinds, Entry("none", 3)], 2, DELTA))
 
 
 def test_a_share_of_honest_devices_carries_the_noise_of_all() -> None:

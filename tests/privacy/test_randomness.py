@@ -119,9 +119,9 @@ class Recorded:
         self.chances.append(chances)
         return (chances > 0.5).astype(np.int64)
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
-        self.asked.append(("uniform", rows, columns, width))
-        return np.asarray(np.arange(rows * columns).reshape(rows, columns) % 256**width, dtype=np.int64)
+    def bytes(self, count: int) -> bytes:
+        self.asked.append(("bytes", count))
+        return bytes(count)
 
 
 @pytest.mark.parametrize("model", MODELS)

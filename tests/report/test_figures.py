@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from tests.study.test_watch import over
 from voxpop.errors import Array, InputError
 from voxpop.gp.belief import Belief, all_rows, belief_of, shown_in
 from voxpop.journal.journal import Course
@@ -303,6 +304,9 @@ def test_nothing_covers_anything(courses: dict[str, Course], waves: Run) -> None
     studies = ("paper", "open", "logarithmic", "choice", "mixed")
     drawn = {(study, name): made for study in studies for name, made in shown(courses[study]).items()}
     drawn |= {("simulated", name): made for name, made in shown(waves.course, waves.scenario.f).items()}
+    _, watched = over(1, 1.5e-3, drift=1.5e-3)
+    watched.watch(300)
+    drawn["watched", "watch"] = figure(watched.course, "watch")
     assert {name for _, name in drawn} == set(DRAWINGS)
     assert {key: found for key, made in drawn.items() if (found := overlaps(made))} == {}
 

@@ -25,7 +25,14 @@ def test_every_choice_of_a_trial_is_part_of_its_key() -> None:
         )
     )
     changes |= {"privacy": "local", "epsilon": 1.0, "delta": 1e-5, "calibration": "paper", "floor": 3, "data": "/there"}
-    changes |= {"honest": 0.5, "shocks": 0.1, "shocks_persist": 0.5, "weekly": True}
+    changes |= {
+        "honest": 0.5,
+        "shocks": 0.1,
+        "shocks_persist": 0.5,
+        "weekly": True,
+        "carry_over": 0.5,
+        "drift_rate": 1e-4,
+    }
     assert changes.keys() == Trial.__dataclass_fields__.keys()
     trials = [Trial("sphere"), *(replace(Trial("sphere"), **{name: value}) for name, value in changes.items())]
     trials += [Trial("sphere", settings=chosen) for chosen in ({"alpha": 0.6}, {"ratio": 0.5}, {"delta": 0.1})]

@@ -302,3 +302,15 @@ def test_people_who_did_not_answer_are_asked_again_once_each_if_nobody_else_is_l
             )
         assert len(held) == len(set(held)) == it.status.people - 1
         assert [key for key, _ in it.invited()] == [late]
+
+
+def test_nobody_is_asked_while_another_coordinator_lets_the_rounds_be_played_again(address: str) -> None:
+    """It did so after this one looked at the study: there is nobody yet who lived through the rounds."""
+    with world(address, definition(), 30) as it:
+        it.settle()
+        it.play_all()
+        snapshot = it.coordinator.snapshots.current(STUDY)
+        with it.coordinator.database.write() as connection:
+            log.update_study(connection, STUDY, stage=Stage.OPEN, newest=None, played=0)
+        assert collecting.ask(it.coordinator.context, snapshot) is True
+        assert list(it.invited()) == []

@@ -8,8 +8,11 @@ import pytest
 from tests.service.world import STUDY, World, definition, world
 from voxpop.errors import InputError
 from voxpop.model.calendar import Calendar
+from voxpop.service.console.studies import study_view
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, Rules
+from voxpop.service.study.log import row_of
+from voxpop.service.study.status import dated
 
 HOUR = 3600.0
 DAILY = Calendar("day", "1970-01-11", "UTC", ["wednesday"])  # the clock of the tests begins on Monday, 12 January
@@ -69,6 +72,45 @@ def test_later_times_are_planned_and_earlier_ones_refused(address: str) -> None:
             here.coordinator.decision(STUDY, "1970-01-10")
         with pytest.raises(Refusal, match="a clock plays the rounds"):
             here.coordinator.play(STUDY, 1, "play-1", 1)
+
+
+def test_the_status_says_when_the_wave_is_played_and_when_the_study_ends(address: str) -> None:
+    """From the next round on when enough people are registered, however late that is."""
+    with world(address, made()) as here:
+        here.settle()
+        assert here.status.dates == (
+            "Wave 1 takes 1 day: it is played on 13 January 1970, time of UTC, if enough people register before; "
+            "people then have until 14 January 1970 to answer; the study's 31 rounds should end on 17 February 1970."
+        )
+        days(here, 7.5)
+        assert "played on 20 January 1970, time of UTC, if" in here.status.dates
+        here.register(60)
+        here.settle()
+        days(here, 8.5)
+        now = here.status
+        assert (now.stage, "played on 20 January 1970, time of UTC; people" in now.dates) == ("playing", True)
+        assert now.dates in now.says
+        days(here, 9)  # the answers are in; a closed Wednesday follows
+        here.answer_all()
+        here.settle()
+        days(here, 10.25)
+        plan = here.coordinator.snapshots.current(STUDY).open_wave.plan
+        with here.coordinator.database.read() as connection:
+            question = dated(here.coordinator.snapshots.current(STUDY), row_of(connection, STUDY), here.clock())
+        assert question is not None
+        rows = question.schedule()
+        assert [row["from"].day for row in rows] == [22, 23]
+        assert "takes 2 days: it is played from 22 January 1970 to 23 January 1970" in here.status.dates
+        in_force = [here.coordinator.decision(STUDY, f"1970-01-{day}T12:00").decision for day in (22, 23)]
+        assert [row["decision"] for row in rows] == in_force
+        assert len(rows) == plan.length
+        assert "1970" not in study_words(here)  # what follows from the plan alone would be wrong
+
+
+def study_words(here: World) -> str:
+    """Return what the page says that follows from the log alone."""
+    found = study_view(here.coordinator, STUDY).findings
+    return " ".join(map(str, [*found.first, *found.others, found.asked]))
 
 
 def test_without_a_calendar_only_the_present_is_known(address: str) -> None:

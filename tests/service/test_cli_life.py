@@ -141,3 +141,21 @@ def test_keys_are_made_listed_and_revoked(voxpop: Command, tmp_path: Path) -> No
     refused = voxpop("keys", "revoke", "me", *place)
     assert (refused.code, "voxpop keys revoke --last" in refused.err) == (2, True)
     assert voxpop("keys", "revoke", "me", "--last", *place).out == "the key of me is revoked\n"
+
+
+def test_a_study_without_limits_of_its_rewards_is_created_with_a_warning(voxpop: Command, tmp_path: Path) -> None:
+    path = study_file(tmp_path / "tea.toml")
+    assert "warning: nothing says which rewards are possible" in voxpop("study", "create", "tea.toml").err
+    limited = path.read_text().replace("[model]", '[model]\nreward_range = "-9:9"').replace('"tea"', '"other"')
+    (tmp_path / "other.toml").write_text(limited)
+    assert "warning" not in voxpop("study", "create", "other.toml").err
+
+
+def test_codes_for_one_person_each_are_made_and_printed_once(voxpop: Command, tmp_path: Path) -> None:
+    name = study_file(tmp_path / "tea.toml").stem
+    voxpop("study", "create", "tea.toml")
+    made = voxpop("study", "codes", name, 3, "--link", "https://app.example/join#").out.splitlines()
+    assert len(set(made)) == 3
+    assert all(line.startswith("https://app.example/join#") and len(line) > 35 for line in made)
+    assert "codes added" in voxpop("study", "trail", name).out
+    assert voxpop("study", "codes", "nothing", 3).code != 0

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from tests.helpers_privacy import promised
 from tests.service.world import own_shuffler
-from voxpop.client.promise import Promise
 from voxpop.privacy import Simulated
 from voxpop.privacy.ball import Ball
 from voxpop.privacy.encoded import Encoding
@@ -54,7 +54,7 @@ def status_of(verdict: object) -> int:
 def test_two_encodings_can_be_private_each_and_not_together() -> None:
     """The case of the next test: both have as many bits, and a device has nothing to say against either."""
     for encoding in (MANY_LEVELS, LITTLE_NOISE):
-        Promise("shuffle", 5.0, 1e-6).check(release_of(encoding))
+        promised("shuffle", 5.0, 1e-6).check(release_of(encoding))
     assert MANY_LEVELS.bits == LITTLE_NOISE.bits
     variances = [one.trials * one.chance * (1 - one.chance) for one in (MANY_LEVELS, LITTLE_NOISE)]
     assert 20 * math.sqrt(variances[0] + (PEOPLE - 1) * variances[1]) < MANY_LEVELS.levels

@@ -155,7 +155,11 @@ def test_people_of_a_file_gain_what_the_formula_says(here: Served) -> None:
     ("given", "sentence"),
     [
         (["--epsilon", 1], "nothing is sent"),
-        (["--privacy", "shuffle"], "the shuffle model was promised, but the coordinator asks for local"),
+        (
+            ["--privacy", "shuffle", "--second", "https://shuffler.example"],
+            "the shuffle model was promised, but the coordinator asks for local",
+        ),
+        (["--privacy", "shuffle"], "the shuffle model has a shuffler; add --second and its address"),
         (["--formula", "price"], "give both --population and --formula"),
         (["--devices", 0], "devices must be"),
         (["--noise", -1], "noise must be"),

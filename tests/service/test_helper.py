@@ -1,5 +1,6 @@
 """The helper: it holds a half of every report that tells nothing, and tells one total, of the people that are named."""
 
+import hashlib
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -19,12 +20,12 @@ from tests.service.world import (
     take_step,
     world,
 )
-from voxpop.errors import Array
 from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
-from voxpop.privacy.release import Batch
+from voxpop.privacy.release import HELPING, Batch
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
+from voxpop.service.reports import matrix
 from voxpop.service.shuffler.batches import EncodedReport, SealedBatch, Shuffler
 from voxpop.service.stores.database import Database
 from voxpop.service.stores.migrate import open_store
@@ -35,7 +36,7 @@ from voxpop.service.study.life import Wanted, change
 from voxpop.service.study.stages import Kind
 
 NAME = "b" * 43
-BATCH = Batch(size=2, coordinates=1, levels=3, trials=1, chance=0.5, shared=True)  # a total of 8 at most: one byte
+BATCH = Batch(size=2, coordinates=1, levels=3, trials=1, chance=0.5, shared=True)
 
 
 @pytest.fixture
@@ -69,8 +70,18 @@ def status_of(verdict: object) -> int:
     return verdict.status
 
 
-def share(key: str, number: float, made_for: Batch = BATCH, name: str = NAME) -> EncodedReport:
-    return EncodedReport(name, key, np.array([number], dtype=float).tobytes(), made_for)
+def half_of(number: int) -> bytes:
+    """Some share of the helper; every number has another."""
+    return hashlib.shake_128(str(number).encode()).digest(8 * BATCH.words(HELPING))
+
+
+def share(key: str, number: int, made_for: Batch = BATCH, name: str = NAME) -> EncodedReport:
+    return EncodedReport(name, key, half_of(number), made_for)
+
+
+def added(*numbers: int) -> int:
+    """What the helper makes of these shares."""
+    return sum(map(int, BATCH.prio3.outputs(HELPING, [half_of(number) for number in numbers])[:, 0])) % BATCH.modulus
 
 
 def hashes(*keys: str) -> list[bytes]:
@@ -82,8 +93,8 @@ def on_disk(folder: Path) -> bytes:
 
 
 def halves(it: World) -> list[bytes]:
-    """The shares of all people, as the two servers would store them; small ones could be there by chance."""
-    return [half.tobytes() for both in it.halves.values() for half in both if half.min() > 1]
+    """The shares of all people, as the two servers store them."""
+    return [half.tobytes() for both in it.halves.values() for half in both]
 
 
 def require_counted(it: World) -> None:
@@ -117,11 +128,11 @@ def test_each_server_holds_a_half_and_both_are_gone_with_the_wave(tmp_path: Path
         stored = []
         for database, table in ((it.coordinator.database, inbox), (helper.database, reports)):
             with database.read() as connection:
-                bodies = connection.execute(sa.select(table.c.body)).scalars().all()
-            stored.append(np.array([np.frombuffer(body, dtype="<f8") for body in bodies]))
+                stored.append(connection.execute(sa.select(table.c.body)).scalars().all())
         assert all(len(half) == batch.size == 12 for half in stored)
-        sums = sum(half.sum(axis=0) for half in stored) % batch.modulus
-        np.testing.assert_array_equal(sums, np.sum(it.reports[1], axis=0))
+        ours, theirs = (batch.gather(matrix(half, batch.words(i)), i).total for i, half in enumerate(stored))
+        sums = [(one + other) % batch.modulus for one, other in zip(ours, theirs, strict=True)]
+        assert sums == np.sum(it.reports[1], axis=0).tolist()
         assert sum(half in on_disk(tmp_path) for half in halves(it)) == len(halves(it)) > 12
         it.settle()
         assert it.status.wave == 2
@@ -135,20 +146,16 @@ def test_each_server_holds_a_half_and_both_are_gone_with_the_wave(tmp_path: Path
 def test_shares_that_no_device_sends_are_refused_by_both(pair: tuple[World, Shuffler]) -> None:
     it, helper = pair
     _, invitation = next(it.invited())
-    batch = it.coordinator.snapshots.current(STUDY).wave.release.batch  # type: ignore[union-attr]
-    assert batch is not None
-    good = np.full(batch.coordinates, 3.0)
-
-    def with_first(number: float) -> Array:
-        return np.array([number, *good[1:]], dtype=float)
-
-    wrong = [np.append(good, 1.0), *map(with_first, (-1.0, 0.5, batch.modulus, 1e300, np.nan, np.inf, -np.inf))]
-    for report in wrong:
-        assert status_of(it.help(invitation, report)) == 422
-        assert status_of(it.coordinate(invitation, report)) == 422
+    theirs, ours = it.shares(invitation, np.array([[3.0]]))
+    too_large = ours.copy()
+    too_large.view(np.uint64)[20] = 2**64 - 1  # no number of the field; of a helper's share, every byte may be anything
+    for wrong in (theirs[:-1], np.append(theirs, 1.0), np.array([3.0]), ours):
+        assert status_of(it.help(invitation, wrong)) == 422
+    for wrong in (ours[:-1], np.append(ours, 1.0), np.array([3.0]), theirs, too_large):
+        assert status_of(it.coordinate(invitation, wrong)) == 422
     assert rows(helper.database, reports) + rows(it.coordinator.database, inbox, receipts) == [0, 0, 0]
-    assert it.help(invitation, with_first(batch.modulus - 1)) is True
-    assert it.coordinate(invitation, with_first(batch.modulus - 1)) is True
+    assert it.help(invitation, theirs) is True
+    assert it.coordinate(invitation, ours) is True
 
 
 def test_noise_made_for_another_batch_is_refused(pair: tuple[World, Shuffler]) -> None:
@@ -189,7 +196,7 @@ def test_a_batch_is_sealed_once_with_all_of_the_named_people_and_nobody_else(
     silent = SealedBatch([], [hash_key(four).hex()])
     assert helper.seal(NAME, hashes(one, four)) == silent  # and nothing is added up
     assert rows(helper.database, reports) == [3]
-    told = SealedBatch([(200 + 100) % 256], [])
+    told = SealedBatch([added(200, 100)], [])
     assert helper.seal(NAME, hashes(one, two)) == told
     assert helper.seal(NAME, hashes(two, one)) == told
     for others in ([one, three], [three, two], [three, four], [one], [one, two, three], [one, one]):
@@ -229,7 +236,7 @@ def test_people_who_are_forgotten_are_not_added_up(alone: tuple[Shuffler, list[s
     assert helper.announce(NAME, BATCH, [], [], hashes(two)).withdrawn == [hash_key(two).hex()]
     assert helper.seal(NAME, hashes(one, two)).missing == [hash_key(two).hex()]
     assert status_of(helper.store([share(two, 5)])[0]) == 410
-    assert helper.seal(NAME, hashes(one, three)) == SealedBatch([10], [])
+    assert helper.seal(NAME, hashes(one, three)) == SealedBatch([added(5, 5)], [])
 
 
 # -- people who drop out
@@ -290,7 +297,7 @@ def test_whoever_withdraws_before_the_seal_is_in_no_total(pair: tuple[World, Shu
     it.settle()
     assert (it.status.wave, it.status.answered) == (1, 11)
     assert status_of(it.upload(invitation, np.array([mine]))) == 410
-    gone = [half.tobytes() for half in it.shares(invitation, np.array([mine])) if half.min() > 1]
+    gone = [half.tobytes() for half in it.shares(invitation, np.array([mine]))]
     assert not [half for half in gone if half in on_disk(tmp_path)]
     it.answer_all()
     it.settle()

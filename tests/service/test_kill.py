@@ -89,7 +89,8 @@ def test_the_second_server_is_killed(model: str, tmp_path: Path) -> None:
         lambda: Victim(tmp_path, "shuffler", shuffle, ports[1], **key),
         lambda: Victim(tmp_path, "serve", serve, ports[0], **key),
     ) as (second, it):
-        crowd = Crowd([it.url], Promise(model, 5.0), 150)
+        promise = Promise(model, 5.0, shuffler=there) if model == "shuffle" else Promise(model, 5.0, helper=there)
+        crowd = Crowd([it.url], promise, 150)
         # Before a batch is complete, and just after its last report was acknowledged, while its total is on its way.
         killings = {10: second, floor: second, 2 * floor: second, 2 * floor + 10: it, 100: second}
         if model == "aggregate":  # it is the coordinator that asks for totals

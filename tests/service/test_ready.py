@@ -152,9 +152,11 @@ def no_more_than(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("kind", ["coordinator", "shuffler"])
 def test_a_service_that_cannot_write_is_not_ready(tmp_path: Path, kind: Kind) -> None:
-    with site(str(tmp_path / "c.db"), kind) as (client, _):
+    with site(str(tmp_path / "c.db"), kind) as (client, database):
         assert client.get("/readyz").status_code == 200
-        with no_more_than((tmp_path / "c.db-wal").stat().st_size):
+        with ExitStack() as full:
+            with database.write():  # a transaction half written now would leave room in the log for a small one
+                full.enter_context(no_more_than((tmp_path / "c.db-wal").stat().st_size))
             said = client.get("/readyz")
             assert (said.status_code, "SQLITE_IOERR_WRITE" in said.text) == (503, True)
             if kind == "coordinator":

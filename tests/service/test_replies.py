@@ -92,7 +92,7 @@ def services(tmp_path: Path) -> Iterator[Services]:
     made.close()
 
 
-def sent_of(invitation: dict[str, Any], rng: np.random.Generator) -> list[tuple[str, dict[str, Any] | None]]:
+def sent_of(invitation: dict[str, Any], rng: np.random.Generator) -> list[tuple[str, dict[str, Any] | bytes | None]]:
     """Make what a device sends: addresses and bodies."""
     told = invitation["wave"]
     release, arms = decode_release(told["release"]), len(told["arms"])
@@ -115,7 +115,11 @@ def run_study(services: Services, people: list[str]) -> set[str]:
             found = client.get(f"{place}/checkin", headers=as_(key)).json()
             said.add(found.get("status", "invited"))
             for address, body in 2 * sent_of(found, np.random.default_rng(turn)) if found["invited"] else ():
-                client.put(httpx.URL(services.url).join(address), json=body, headers=as_(found["token"]))
+                place_of, who = httpx.URL(services.url).join(address), as_(found["token"])
+                if isinstance(body, bytes):
+                    client.put(place_of, content=body, headers={**who, "content-type": "application/octet-stream"})
+                else:
+                    client.put(place_of, json=body, headers=who)
         services.forward()
         for key in people:
             said.add(client.get(f"{place}/checkin", headers=as_(key)).json().get("status", "invited"))
@@ -133,6 +137,7 @@ def ask_for_the_rest(services: Services) -> None:
     services.client.get(place, headers=mine)
     services.client.delete(f"{place}/{STUDY}/participant", headers=as_(new_key()))
     send(services.client, Keyring.of(SHUFFLER_KEY), services.shuffler_url, f"/v2/batches/{'b' * 43}", method="DELETE")
+    services.client.put(f"{place}/{STUDY}/codes", json={"codes": ["for-one-person"]}, headers=mine)
     services.client.put(f"{place}/{STUDY}/life", json={"wanted": "archived"}, headers=mine)
     services.client.delete(f"{place}/{STUDY}", headers=mine)
     services.client.put(f"{services.url}/v2/keys/someone", json={}, headers=mine)
@@ -150,7 +155,7 @@ UPLOAD, BATCH = "/v2/studies/{study}/waves/{wave}/report", "/v2/batches/{batch}"
 # The routes that a study of each trust model does not use.
 TO_COORDINATOR = {("PUT", UPLOAD, status) for status in (200, 201)}
 FORWARDED = {("PUT", BATCH + "/total", status) for status in (200, 201)}
-SEALED = {("PUT", BATCH + "/seal", 200)}
+SEALED = {("PUT", BATCH + "/verify", 200), ("PUT", BATCH + "/seal", 200)}
 TO_SHUFFLER = FORWARDED | SEALED | {("PUT", BATCH, 200), *(("PUT", BATCH + "/report", status) for status in (200, 201))}
 UNUSED = {"shuffle": TO_COORDINATOR | SEALED, "aggregate": FORWARDED}
 

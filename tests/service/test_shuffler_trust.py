@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from tests.helpers_cli import main_of
 from tests.service.served import served
+from tests.service.test_helper_lies import signed
 from tests.service.world import SECRET, STUDY, World, definition, encoded, own_shuffler, private, take_total, world
 from voxpop.privacy.release import Batch
 from voxpop.service import serve
@@ -199,16 +200,20 @@ def closed(it: World) -> int:
 def test_a_total_that_was_lost_is_forwarded_again(pair: tuple[World, Shuffler]) -> None:
     it, shuffler = pair
     batch, total = whole(it, shuffler)
-    answers = [410, 201]
+    answers = [410, 410, 201]
 
     def network(request: httpx.Request) -> httpx.Response:
         status = answers.pop(0)
-        if status == 201:  # the first time a proxy answered, and the coordinator heard nothing
+        if len(answers) == 2:  # a proxy answers, which has no key, and the coordinator hears nothing
+            return httpx.Response(status)
+        if status == 201:  # the time before, it was one that a backup had made forgetful
             take_total(it.coordinator, request.url.path.split("/")[3], json.loads(request.content))
-        return httpx.Response(status)
+        return signed(request, status, keys=Keyring.of(KEY))
 
     service = ShufflerApp(shuffler, "http://coordinator", KEY)
     service._client = httpx.Client(transport=httpx.MockTransport(network))
+    service._forward()
+    assert shuffler.sealed() == [(batch, total)]
     service._forward()
     service._forward()
     assert (answers, shuffler.sealed()) == ([201], [])  # nothing more to do

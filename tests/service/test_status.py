@@ -44,6 +44,7 @@ def status(snapshot: Snapshot, **others: Any) -> Status:
         "reason": snapshot.ended,
         "warning": snapshot.warning,
         "holds": [],
+        "dates": "",
         "says": [],
     }
     return Status(**{**usual, **others})

@@ -135,6 +135,24 @@ def test_the_decision_in_force_in_a_round_is_the_one_of_the_order_of_play(pulls:
     assert [lived[block + 1, arm] for block in range(blocks) for arm in plan.arms] == [*plan.lived] * blocks
 
 
+@pytest.mark.parametrize("most", [10_000, 10])
+def test_devices_are_told_which_rounds_do_not_count(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rounds of every turn have block 0, also where arms are played one after the other."""
+    monkeypatch.setattr("voxpop.model.waves.MOST_SHUFFLED", most)
+    plan = Plan(1, np.array([2, 3, 7]), np.array([8, 8, 8]), 100, blocks=2, washout=2)
+    plan = plan.shuffled(np.random.default_rng(0))
+    assert plan.blocks == (2 if plan.orders is not None else 1)
+    lived = Counter[tuple[int, int]]()
+    for done in range(plan.asked):
+        index, left, block = played_at(plan, done)
+        assert plan.sequence[done : done + left].tolist() == [index] * left
+        assert plan.counting[done : done + left].tolist() == [block] * left
+        assert left <= 2
+        lived[block, index] += 1
+    assert {lived[0, arm] for arm in (2, 3, 7)} == {8}
+    assert {lived[block, arm] for block in plan.numbered for arm in (2, 3, 7)} == {int(plan.lived[0])}
+
+
 def test_the_orders_of_a_wave_are_the_operating_systems_and_stay(tmp_path: Path) -> None:
     address = str(tmp_path / "c.db")
     with world(address, of_model("none"), people=150) as it:

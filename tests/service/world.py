@@ -1,8 +1,9 @@
 """A coordinator with a clock that the test turns, and people who answer."""
 
 import json
+from base64 import b64decode
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +24,7 @@ from voxpop.service import operators
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
-from voxpop.service.shuffler.batches import BatchProgress, EncodedReport, SealedBatch, Shuffler
+from voxpop.service.shuffler.batches import BatchProgress, CheckedShares, EncodedReport, SealedBatch, Shuffler
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study import participants, steps
 from voxpop.service.study.coordinator import Coordinator
@@ -72,6 +73,9 @@ class DirectShuffler:
         self, name: str, batch: Batch, tokens: list[bytes], overdue: list[bytes], forget: Sequence[bytes] = ()
     ) -> BatchProgress:
         return self.shuffler.announce(name, batch, tokens, overdue, forget)
+
+    def verify(self, name: str, key: bytes, verifiers: Mapping[bytes, bytes]) -> CheckedShares:
+        return self.shuffler.verify(name, key, verifiers)
 
     def seal(self, name: str, tokens: list[bytes]) -> SealedBatch:
         return self.shuffler.seal(name, tokens)
@@ -178,13 +182,14 @@ class World:
         return store(self.coordinator.context, [Upload((STUDY, wave), invitation["token"], report.tobytes())])[0]
 
     def shares(self, invitation: dict[str, Any], report: Array) -> tuple[Array, Array]:
-        """Split a report as a device does, once: into the helper's share and the coordinator's, of shape (1, arms)."""
+        """Split a report as a device does, once: into the helper's share and the coordinator's, as words."""
         known = invitation["token"], report.tobytes()
         if known not in self.halves:
             parts = decode_release(invitation["wave"]["release"]).parts(report.ravel(), Simulated(self.rng))
             assert parts.helper is not None
-            assert parts.coordinator is not None
-            theirs, ours = (np.array([half["report"]], dtype=float) for half in (parts.helper, parts.coordinator))
+            assert isinstance(parts.coordinator, bytes)
+            halves = b64decode(parts.helper["report"]), parts.coordinator
+            theirs, ours = (np.frombuffer(half, dtype="<f8") for half in halves)
             self.halves[known] = theirs, ours
         return self.halves[known]
 

@@ -85,7 +85,8 @@ class Soak:
         kind, name = kind_of(number), f"study-{number}"
         self.application.create(name, define(kind, self.scale))
         self.accounts[name] = Account(name, kind, number, moved=time.monotonic())
-        task = {"study": name, "number": number, "devices": self.scale.devices, "promise": asdict(kind.promise)}
+        promise = kind.promise(self.services[-1].url)
+        task = {"study": name, "number": number, "devices": self.scale.devices, "promise": asdict(promise)}
         self.fleets[number % len(self.fleets)].tell(task)
 
     def hear(self, word: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private
+from voxpop.privacy.models import release_type_of
 from voxpop.service.study.definition import Definition, Rules
 
 MODELS = ("none", "central", "local", "shuffle", "aggregate")
@@ -30,10 +32,11 @@ class Kind:
     policy: str
     by_clock: bool
 
-    @property
-    def promise(self) -> Promise:
-        """The promise that the owners of its devices were given."""
-        return Promise() if self.model == "none" else Promise(self.model, EPSILON[self.model])
+    def promise(self, second: str) -> Promise:
+        """Return the promise that the owners of its devices were given, with the shuffler or helper at this address."""
+        role = release_type_of(self.model).second
+        named: dict[str, Any] = {} if role is None else {role: second}
+        return Promise() if self.model == "none" else Promise(self.model, EPSILON[self.model], **named)
 
 
 def kind_of(number: int) -> Kind:

@@ -149,9 +149,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "a gap": (TABLE.assign(price=TABLE["price"].where(TABLE.index != 4)), "row 4 of the pilot has no price"),
     "numbers and words": (TABLE.assign(price=["dear", *TABLE["price"][1:]]), "holds numbers and 'dear'"),
-    "an answer that is missing": (TABLE.assign(reward=TABLE["reward"].where(TABLE.index != 4)), "must be finite"),
+    "an answer that is missing": (
+        TABLE.assign(reward=TABLE["reward"].where(TABLE.index != 4)),
+        "has no reward of 'p0'; leave the row out",
+    ),
     "costs": (TABLE.rename(columns={"reward": "cost"}), "a column cost.*direction=.minimize"),
-    "nothing": ([], "needs columns of one length, got none"),
+    "nothing": ([], "the table is empty"),
     "a number": (3, "a table is a DataFrame or a list of records.* got int"),
 }
 
@@ -192,4 +195,4 @@ def test_a_calibration_without_parameters_says_what_it_lacks(calibration: Calibr
     bare = Pilot.of_matrix(calibration.pilot, np.random.default_rng(0).normal(size=(9, len(PRICES))), 5)
     with pytest.raises(InputError, match="does not know its parameters; calibrate with a space"):
         Study.from_calibration(calibrate(bare))
-    assert Study.from_calibration(calibrate(bare, Space(price=Float(2, 8)))).problem.size == 51
+    assert Study.from_calibration(calibrate(bare, Space(price=Float(2, 8)))).problem.size == len(PRICES)

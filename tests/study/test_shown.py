@@ -1,9 +1,11 @@
 """A study shows itself: in one line, in a notebook, as tables, pictures and a page."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from tests.helpers_cli import refusal
 from tests.study.test_minimize import ask, pair, rewards
@@ -72,7 +74,10 @@ def test_every_picture_of_the_report_is_a_figure() -> None:
     names = pictures(View(study.course))
     assert "decision" in names
     for name in names:
-        assert type(study.plot(name)).__name__ == "Figure"
+        made = study.plot(name)
+        assert isinstance(made, Figure)
+        shown: Any = made
+        assert shown._repr_png_().startswith(b"\x89PNG")  # as notebooks ask for it
 
 
 def test_a_picture_that_does_not_exist_is_refused_with_those_there_are() -> None:

@@ -143,7 +143,7 @@ def test_what_is_missing_counts_as_the_centre_of_a_private_study_and_is_refused_
     expected = matrix_of(case)
     expected[1, 1] = math.nan
     np.testing.assert_array_equal(told(case, feedback, private=True).matrix, expected)
-    with pytest.raises(InputError, match=r"nan of 'bob' about \{'price': 1.0\}; leave out or complete") as caught:
+    with pytest.raises(InputError, match=r"'bob' has no answer about \{'price': 1.0\}, and 1 of 3") as caught:
         told(case, feedback)
     refusal(caught)
 
@@ -163,7 +163,7 @@ WIDE = filled("one parameter", wide=True)
 REFUSED: dict[str, tuple[Any, str]] = {
     "no parameter": (LONG.drop(columns="price"), "needs a column price; it has person, reward"),
     "no person": (LONG.drop(columns="person"), "needs a column person; it has price, reward"),
-    "somebody without a name": (LONG.assign(person=None), "has no person; fill in who"),
+    "somebody without a name": (LONG.assign(person=None), "a person has no name; fill in who"),
     "another decision": (
         WIDE.rename(columns={1.0: 1.25}),
         "1.25 is not a decision of wave 1; .* are 2.5",
@@ -173,7 +173,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a cost": (LONG.rename(columns={"reward": "cost"}), "looks for the largest reward.*minimize"),
     "twice the same": (pd.concat([LONG, LONG]), "'ann' answered twice"),
     "a word": (LONG.assign(reward="good"), "must be a number, got 'good'"),
-    "nothing": (pd.DataFrame(), "needs columns"),
+    "nothing": (pd.DataFrame(), "is empty"),
     "uneven columns": ({1.0: [0.1], 2.0: [0.1, 0.2]}, "columns of one length"),
     "no decision": ({"ann": {"tall": 0.1}}, "'tall' is not a decision"),
     "lacks a decision": (WIDE.drop(columns=["person", 1.0]), "no column about price = 1; add it, or name the people"),

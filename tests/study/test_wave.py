@@ -27,7 +27,7 @@ class Untouched:
     def bernoulli(self, chances: Array) -> Integers:
         raise AssertionError("noise is drawn for a release that is refused")
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
+    def bytes(self, count: int) -> bytes:
         raise AssertionError("shares are drawn for a release that is refused")
 
 

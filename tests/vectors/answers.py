@@ -5,19 +5,23 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.vectors.releases import Data, arms_of, border, invitation, others, release
+from tests.vectors.releases import SECOND, Data, arms_of, border, invitation, others, release
 from tests.vectors.running import FOLDER, Case, run, save, script
 
 MODELS = ("none", "central", "local", "shuffle", "aggregate")
 PRIVATE = [model for model in MODELS if model != "none"]
 ADDED = [model for model in PRIVATE if model != "central"]  # the models in which devices add the noise
-CASES = "A promise, rewards as (wave, arm, reward, rounds), an invitation and the device's randomness; what is sent."
+CASES = (
+    "A promise, rewards as (wave, arm, reward, rounds), an invitation and the device's randomness; what is sent, and "
+    "its length in bytes with the spaces at its end."
+)
 ABOUT = {
     "none": f"{CASES} Rewards of block 2 say so. Without privacy a device that lacks an average sends nothing.",
     "central": f"{CASES} An average that is missing is answered with the centre.",
     "local": f"{CASES} `noise` is the discrete Gaussian noise, one whole number for each coordinate.",
     "shuffle": f"{CASES} `random` is the random bytes, in the order in which they are used.",
-    "aggregate": f"{CASES} `random` is the random bytes, in the order in which they are used: rounding, noise, shares.",
+    "aggregate": f"{CASES} `random` is the random bytes, in the order in which they are used: rounding, noise, a "
+    "nonce, and the seeds of the shares. What the coordinator is sent is bytes, here in base64.",
 }
 Rewards = list[tuple[int, int, float, int] | tuple[int, int, float, int, int]]
 
@@ -38,7 +42,11 @@ def lives(arms: int, draw: random.Random) -> dict[str, Rewards]:
 
 def promises(model: str) -> Data:
     """Return the promise that the releases of a model keep."""
-    return {"model": model} if model == "none" else {"model": model, "epsilon": 8.0, "delta": 1e-5}
+    return (
+        {"model": model}
+        if model == "none"
+        else {"model": model, "epsilon": 8.0, "delta": 1e-5, **SECOND.get(model, {})}
+    )
 
 
 def noise_of(data: Data, draw: random.Random) -> list[int]:
@@ -88,6 +96,11 @@ def cases(model: str) -> list[Case]:
         add("a block of which a decision is missing", data, [*each, *second[1:4]], block=2)
     if model in ADDED:
         data, promise = border(model, enough=True)
+        if model in SECOND:
+            kept = {**promises(model), "epsilon": 1.0, "delta": 1e-6, "crowd": 20, "alone": 5.4}
+            data = release(model, 1.0, 20)
+            add("a crowd, and noise of one's own", data, lives(arms_of(data), draw)["every decision"], kept)
+            data, promise = border(model, enough=True)
         add("just enough noise", data, lives(arms_of(data), draw)["every decision"], promise)
     return made
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 from tests.vectors.answers import ADDED, PRIVATE, promises
-from tests.vectors.releases import ELSEWHERE, OTHERS, Data, border, changed, invitation, release
+from tests.vectors.releases import ELSEWHERE, OTHERS, SECOND, Data, border, changed, invitation, release
 from tests.vectors.running import FOLDER, Case, run, save
 
 ABOUT = (
@@ -84,12 +84,28 @@ WEAK: dict[str, list[Data]] = {
     "aggregate": [
         {"encoding.chance": 0.4375},
         {"encoding.chance": 1e-7},
-        {"encoding.people": 10**9, "encoding.levels": 10**6},  # shares of 7 bytes
+        {"encoding.people": 10**9, "encoding.levels": 10**6},
         {"encoding.trials": 3 * 10**7},
         {"encoding.levels": 500},
         {"encoding.people": 4},
     ],
 }
+# Addresses of a coordinator and of a second server that are one, however they are written.
+ONE_SERVER = [
+    ("https://coordinator.example", "https://coordinator.example"),
+    ("https://coordinator.example/", "https://coordinator.example:8443"),
+    ("https://coordinator.example", "https://COORDINATOR.example./v2"),
+    ("https://coordinator.example..", "https://coordinator.example"),
+    ("https://coordinator.example", "https://%63oordinator.example"),
+    ("https://b\u00fccher.example", "https://xn--bcher-kva.example"),
+    ("http://192.0.2.1", "https://192.0.2.1:444"),
+    ("https://192.0.2.1", "https://3221225985"),
+    ("https://192.0.2.1", "https://0xc0.0.0x201"),
+    ("https://192.0.2.1", "https://[::ffff:192.0.2.1]"),
+    ("https://[2001:db8::1]", "https://[2001:DB8:0:0:0:0:0:1]:9"),
+    ("http://localhost:8000", "http://127.0.0.1:8000"),
+    ("http://127.1:8000", "http://[::1]:8000"),
+]
 HOSTILE: list[tuple[str, Data, str]] = [
     ("a wave that is none", {"wave": None}, "describes its wave as"),
     ("a wave without a number", {"wave": {"wave": "1"}}, "the wave of an invitation must be a whole number"),
@@ -125,9 +141,19 @@ def _of_promises() -> Iterator[tuple[str, Data]]:
     for value in (0, -1, 1.5, True):
         yield "participations", {"model": "local", "epsilon": 5.0, "participations": value}
     for value in (0, -0.5, 1.5, True):
-        yield "honest", {"model": "shuffle", "epsilon": 5.0, "honest": value}
+        yield "honest", {"model": "shuffle", "epsilon": 5.0, "honest": value, **SECOND["shuffle"]}
     for model in ENCODED:
-        yield "delta must be at most 0.01", {"model": model, "epsilon": 5.0, "delta": 0.1}
+        yield "delta must be at most 0.01", {"model": model, "epsilon": 5.0, "delta": 0.1, **SECOND[model]}
+    for model, named in SECOND.items():
+        (role,) = named
+        yield f"the {model} model needs to know its {role}", {"model": model, "epsilon": 5.0}
+        for address in (7, "", "nowhere", "mailto:me@other.example", "https://", "https://me@other.example"):
+            yield f"{role} must be an address", {"model": model, "epsilon": 5.0, role: address}
+    for name in ("crowd", "alone"):
+        for value in (0, -1, "5", True):
+            yield name, {"model": "shuffle", "epsilon": 5.0, name: value, **SECOND["shuffle"]}
+        for model in ("central", "local"):
+            yield "hides nobody among others; leave crowd and alone out", {"model": model, "epsilon": 5.0, name: 20}
     yield "unknown privacy model", {"model": "lokal", "epsilon": 5.0}
     for model, role in (("local", "shuffler"), ("shuffle", "helper"), ("aggregate", "shuffler")):
         address = "https://other.example"
@@ -160,7 +186,7 @@ def _of_releases() -> Iterator[tuple[str, Data, Data, str | None]]:
             yield f"{model}: {change}", promise, changed(told, place), None
 
 
-def _of_others() -> Iterator[tuple[str, Data, Data, str]]:
+def _of_others() -> Iterator[tuple[str, Data, Data, str | None]]:
     told, promise = invitation(release("local")), promises("local")
     for name, change, words in HOSTILE:
         yield name, promise, changed(told, change), words
@@ -169,7 +195,7 @@ def _of_others() -> Iterator[tuple[str, Data, Data, str]]:
         told, promise, place = invitation(release(model)), promises(model), OTHERS[model]
         role = {"upload": "shuffler", "helper": "helper"}[place]
         for address in ("/v2/x", "https://coordinator.example:443/v2/x"):
-            words = f"the coordinator asks for what only a {role} may see; nothing is sent"
+            words = f"the {role} https://other.example was promised, but the coordinator names"
             yield f"{model}: the coordinator itself", promise, changed(told, {place: address}), words
         for address in (
             "https://other.example.evil/x",
@@ -179,10 +205,16 @@ def _of_others() -> Iterator[tuple[str, Data, Data, str]]:
             named = {**promise, role: "https://other.example/"}
             words = f"the {role} https://other.example/ was promised, but the coordinator names"
             yield f"{model}: another {role}", named, changed(told, {place: address}), words
+        signed = changed(told, {place: "https://me@other.example/x"})
+        yield f"{model}: an address with a name", promise, signed, "the coordinator asks to send the report to"
         if place != "upload":
             yield f"{model}: no {role}", promise, changed(told, {place: None}), "to send the report to"
             elsewhere = changed(told, {"upload": ELSEWHERE})
             yield f"{model}: both shares to the {role}", promise, elsewhere, "to send the report to another server"
+        told, kept = invitation(release(model, 1.0, 20)), {**promise, "crowd": 20, "alone": 6.0, "delta": 1e-6}
+        for name, value in (("crowd", 21), ("alone", 5.0), ("alone", 0.5)):
+            yield f"{model}: {name} {value}", {**kept, name: value}, told, None
+        told = invitation(release(model))
         half = {**promise, "epsilon": 5.0, "delta": 1e-6, "honest": 0.5}
         yield f"{model}: half of them honest", half, told, "less noise than epsilon 5 takes; nothing is sent"
 
@@ -194,6 +226,11 @@ def _steep(last: float) -> list[list[float]]:
 def cases() -> list[Case]:
     """Make all cases, each of which the Python device refuses in these words."""
     made: list[Case] = []
+    for model, (role,) in SECOND.items():
+        for url, other in ONE_SERVER:
+            promise = {**promises(model), role: other}
+            words = f"the coordinator {url} and the {role} {other} are one server"
+            made.append({"name": f"{model}: {url} is {other}", "url": url, "promise": promise, "words": words})
     for words, promise in _of_promises():
         made.append({"name": f"a promise: {promise}", "promise": promise, "words": words})
     asked: list[tuple[str, Data, Data, str | None]] = [*_of_releases(), *_of_others()]

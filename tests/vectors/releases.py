@@ -22,6 +22,7 @@ from voxpop.privacy.none import PlainRelease
 Data = dict[str, Any]
 TOKEN = "t0ken-of-an-invitation_with-43-characters-in-it"
 OTHERS = {"shuffle": "upload", "aggregate": "helper"}  # where an invitation names somebody else's address
+SECOND = {"shuffle": {"shuffler": "https://other.example"}, "aggregate": {"helper": "https://other.example"}}
 ELSEWHERE = "https://other.example/v2/batches/b4tch/report"
 
 
@@ -84,7 +85,7 @@ def border(model: str, enough: bool) -> tuple[Data, Data]:
         return data, {"model": model, "epsilon": epsilon, "delta": 1e-6}
     code = {name: data["encoding"][name] for name in ("levels", "trials", "chance", "people")}
     delta = Encoding(**code).noise(arms_of(data)).delta(epsilon)
-    return data, {"model": model, "epsilon": epsilon, "delta": share * delta}
+    return data, {"model": model, "epsilon": epsilon, "delta": share * delta, **SECOND[model]}
 
 
 def changed(data: Data, changes: Data) -> Data:

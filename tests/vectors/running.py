@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,20 +54,23 @@ class Services:
         if request.method == "GET":
             return httpx.Response(200, json=self.invitation)
         token = request.headers["authorization"].removeprefix("Bearer ")
-        self.uploads.append({"address": str(request.url), "token": token, "body": json.loads(request.content)})
+        octets = request.headers["content-type"] == "application/octet-stream"
+        body = b64encode(request.content).decode() if octets else json.loads(request.content)
+        length = len(request.content)
+        self.uploads.append({"address": str(request.url), "token": token, "body": body, "length": length})
         return httpx.Response(201, json={"status": "counted"})
 
 
 def run(case: Case, give: Callable[[int], bytes]) -> dict[str, Any]:
     """Let a device answer an invitation, with random bytes from `give`; return what came of it."""
-    try:
-        promise = Promise(**case["promise"])
-    except InputError as error:
-        return {"refused": str(error)}
     services = Services(case["invitation"])
     source = Script(list(case.get("noise", [])))
     http = httpx.Client(transport=httpx.MockTransport(services))
-    device = Device(case.get("url", URL), STUDY, promise, http=http, source=source)
+    try:
+        promise = Promise(**case["promise"])
+        device = Device(case.get("url", URL), STUDY, promise, http=http, source=source, sleep=lambda _: None)
+    except InputError as error:
+        return {"refused": str(error)}
     assert device.memory.key
     device.memory.registered = True
     for reward in case.get("rewards", []):

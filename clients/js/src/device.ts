@@ -1,13 +1,16 @@
 /** A device registers, checks in, and if it is invited makes a report and sends it until it is acknowledged. */
+import { originOf, type Origin } from "./addresses.ts";
 import { BrowserStorage } from "./browser.ts";
 import { InputError, isObject, NoAnswerError, requireInteger, shown, StudyOverError } from "./errors.ts";
 import { averages, Memory, type Outgoing, type State, type Storage, type Upload } from "./memory.ts";
-import { checkRelease, requirePromise, type Kept, type OwnersPromise } from "./promise.ts";
+import { checkCoordinator, checkRelease, requirePromise, type Kept, type OwnersPromise } from "./promise.ts";
 import { readRelease, type Release } from "./releases.ts";
-import { Caller, isDone, isNotNow, refusalOf, type Answer, type Sleep } from "./requests.ts";
+import { bodyOf, Caller, isDone, isNotNow, refusalOf, type Answer, type Sleep } from "./requests.ts";
 import { Source } from "./source.ts";
 
 const MOST_WAVE = 2 ** 31;
+const TICK = 1; // seconds
+const EARLY = 0.01; // seconds before a tick at which a timer, which is not exact, is given up for a loop
 const MOST_PAUSE = 7 * 86_400; // seconds between two check-ins that a coordinator can ask for
 
 /** How a check-in ended. */
@@ -52,6 +55,8 @@ export interface Options {
   attempts?: number;
   fetch?: typeof fetch;
   sleep?: Sleep;
+  /** Seconds since some moment. */
+  clock?: () => number;
   /** Where noise and keys come from; only tests give one. */
   source?: Source;
 }
@@ -66,31 +71,35 @@ export class Device {
   /** Seconds from the last check-in to the next; null if that is not known, or never. */
   nextCheckIn: number | null = null;
   private readonly promise: Kept;
+  private readonly mine: Origin;
   private readonly source: Source;
   private readonly caller: Caller;
+  private readonly sleep: Sleep;
+  private readonly clock: () => number;
   private readonly enrolmentCode: string | undefined;
   private readonly stratum: string | undefined;
 
   constructor(options: Options) {
     const { url, study, storage, enrolmentCode, attempts = 5 } = options;
-    if (!URL.canParse(url)) throw new InputError(`url must be the coordinator's address, got ${shown(url)}`);
     this.url = url.replace(/\/+$/, "");
     this.study = study;
     this.promise = requirePromise(options.promise);
+    this.mine = checkCoordinator(this.promise, url);
     this.source = options.source ?? new Source();
     this.enrolmentCode = enrolmentCode;
     this.stratum = options.stratum;
-    const sleep: Sleep = options.sleep ?? ((seconds) => new Promise((done) => setTimeout(done, 1000 * seconds)));
-    this.caller = new Caller(options.fetch ?? globalThis.fetch, attempts, sleep);
+    this.sleep = options.sleep ?? ((seconds) => new Promise((done) => setTimeout(done, 1000 * seconds)));
+    this.clock = options.clock ?? (() => performance.now() / 1000);
+    this.caller = new Caller(options.fetch ?? globalThis.fetch, attempts, this.sleep);
     this.memory = new Memory(storage ?? new BrowserStorage(`voxpop ${this.url} ${study}`), () => this.newKey());
   }
 
   /** Record a reward of the decision in force, in a block of a wave; it stays on the device.
    *
-   * After withdrawing nothing is recorded.
+   * After withdrawing nothing is recorded, nor in block 0, whose rounds do not count.
    */
-  record(wave: number, arm: number, reward: number, rounds = 1, block = 1): Promise<void> {
-    return this.memory.record(wave, arm, reward, rounds, block);
+  async record(wave: number, arm: number, reward: number, rounds = 1, block = 1): Promise<void> {
+    if (block !== 0) await this.memory.record(wave, arm, reward, rounds, block);
   }
 
   /** Fetch the decision in force. */
@@ -108,7 +117,7 @@ export class Device {
       );
     }
     const { enrolmentCode: code, stratum } = this;
-    const body = stratum === undefined ? undefined : JSON.stringify({ stratum });
+    const body = stratum === undefined ? undefined : bodyOf({ stratum });
     const headers = code === undefined ? {} : { "x-voxpop-enrolment": code };
     const answer = await this.call("PUT", "/participant", headers, body);
     if (!isDone(answer, "registered")) throw stranger(answer);
@@ -125,6 +134,7 @@ export class Device {
       let sent: Outcome = left === null ? Outcome.OFFLINE : await this.send(left);
       if (sent !== Outcome.OFFLINE) return sent;
       const answer = await this.call("GET", "/checkin");
+      const since = this.clock();
       const { invited, status, next_check_in: next } = answer.document;
       if (typeof invited !== "boolean") throw stranger(answer);
       this.nextCheckIn = typeof next === "number" && next >= 0 && next <= MOST_PAUSE ? next : null;
@@ -134,7 +144,7 @@ export class Device {
         if (sent !== Outcome.OFFLINE) return sent;
         await this.memory.forget(left.wave);
       }
-      if (invited) return await this.answer(answer.document);
+      if (invited) return await this.answer(answer.document, since);
       if (status === "withdrawn") return await this.leave(); // with this key, on another device
       if (status === "finished") return Outcome.FINISHED;
       return status === "answered" ? Outcome.ANSWERED : Outcome.WAITING;
@@ -168,18 +178,27 @@ export class Device {
   }
 
   /** Make the report that the invitation asks for, keep it, and send it, if the promise allows one more. */
-  private async answer(invitation: Invitation): Promise<Outcome> {
+  private async answer(invitation: Invitation, since: number): Promise<Outcome> {
     const most = this.promise.participations;
     const state = await this.memory.read();
     if (state.made.length >= most) return Outcome.SPENT;
-    const made = this.report(invitation, state);
+    const made = await this.report(invitation, state);
     if (made === null) return Outcome.NOTHING_TO_SAY;
     const kept = await this.memory.keepWithin(made, most);
-    return kept === null ? Outcome.SPENT : this.send(kept);
+    if (kept === null) return Outcome.SPENT;
+    if (!["none", "central"].includes(this.promise.model)) await this.wait(since);
+    return this.send(kept);
+  }
+
+  /** Wait for a whole number of ticks since the invitation came: how long sampling took tells the noise. */
+  private async wait(since: number): Promise<void> {
+    const due = since + TICK * (Math.floor((this.clock() - since) / TICK) + 1);
+    await this.sleep(Math.max(0, due - EARLY - this.clock()));
+    while (this.clock() < due); // a timer rounds to milliseconds, and with them what sampling took
   }
 
   /** Make the report, if the promise allows it; null if there is nothing to say. This draws the noise, once. */
-  private report(invitation: Invitation, state: State): Outgoing | null {
+  private async report(invitation: Invitation, state: State): Promise<Outgoing | null> {
     const wave = waveOf(invitation);
     const told = invitation["wave"] as Record<string, unknown>;
     const { release: proposed, arms, direction = "maximize", block: asked = 1 } = told;
@@ -204,61 +223,54 @@ export class Device {
     const turned = direction === "minimize" ? known.map((cost) => 0 - cost) : known;
     const report = release.randomize(turned, this.source);
     if (report === null) return null;
-    return { wave, token, uploads: this.uploads(report, release, addresses) };
+    return { wave, token, uploads: await this.uploads(report, release, addresses) };
   }
 
   /** Write the report down, as one message or as a share for each of two, of which the helper's comes first. */
-  private uploads(report: number[], release: Release, addresses: string[]): Upload[] {
-    const { batch = {}, width } = release;
-    if (width === undefined) return [{ address: addresses[0]!, body: JSON.stringify({ report, ...batch }) }];
-    const modulus = 256 ** width;
-    const own = report.map(() => this.source.uniform(width));
-    const rest = report.map((value, i) => (value - own[i]! + modulus) % modulus);
+  private async uploads(report: number[], release: Release, addresses: string[]): Promise<Upload[]> {
+    const { batch, shared } = release;
+    if (!shared) return [{ address: addresses[0]!, body: bodyOf({ report, ...batch }) }];
+    const { levels, trials } = batch!;
+    const { RANDOM_BYTES, shares } = await proofs();
+    const [own, theirs] = shares(report, levels + trials, this.source.bytes(RANDOM_BYTES)).map(base64) as [string, string];
     return [
-      { address: addresses[0]!, body: JSON.stringify({ report: rest, ...batch, shared: true }) },
-      { address: addresses[1]!, body: JSON.stringify({ report: own }) },
+      { address: addresses[0]!, body: bodyOf({ report: theirs, ...batch, shared }) },
+      { address: addresses[1]!, body: own, bytes: true },
     ];
   }
 
   /** Return the addresses to send the report to, in order, or refuse them. */
   private addresses(invitation: Invitation, release: Release): string[] {
-    const upload = this.address(invitation["upload"], release.model === "shuffle" ? "shuffler" : null);
-    return release.width === undefined ? [upload] : [this.address(invitation["helper"], "helper"), upload];
+    const upload = this.address(invitation["upload"], release.model === "shuffle");
+    return !release.shared ? [upload] : [this.address(invitation["helper"], true), upload];
   }
 
-  /** Return an address as an absolute one; if it is another's, it must not be the coordinator's. */
-  private address(given: unknown, other: "shuffler" | "helper" | null): string {
-    const mine = new URL(this.url);
-    if (typeof given !== "string" || !URL.canParse(given, this.url + "/")) {
+  /** Return the absolute address to send a report or share to, at the coordinator or elsewhere, or refuse it. */
+  private address(given: unknown, elsewhere: boolean): string {
+    const there = typeof given === "string" && URL.canParse(given, this.url + "/") ? new URL(given, this.url + "/") : null;
+    if (there === null || there.username || there.password) {
       throw new InputError(`the coordinator asks to send the report to ${shown(given)}; nothing is sent`);
     }
-    const there = new URL(given, this.url + "/");
-    if (there.protocol !== "https:" && there.protocol !== mine.protocol) {
+    if (there.protocol !== "https:" && there.protocol !== this.mine.scheme) {
       throw new InputError(`the coordinator asks to send the report over ${there.protocol.slice(0, -1)}; nothing is sent`);
     }
-    const same = server(there) === server(mine);
-    if (other !== null && same) {
-      throw new InputError(`the coordinator asks for what only a ${other} may see; nothing is sent`);
-    }
-    const promised = this.promise.other;
-    if (other !== null && promised !== null && new URL(promised).origin !== there.origin) {
-      throw new InputError(
-        `the ${other} ${promised} was promised, but the coordinator names ${shown(given)}; nothing is sent`,
-      );
-    }
-    if ((other === null && !same) || there.username || there.password) {
-      throw new InputError("the coordinator asks to send the report to another server; nothing is sent");
-    }
-    return there.href;
+    const { role, other } = this.promise;
+    const wanted = elsewhere ? originOf(role!, other) : this.mine;
+    const { scheme, host, port } = originOf("upload", there.href);
+    if (host === wanted.host && port === wanted.port && (!elsewhere || scheme === wanted.scheme)) return there.href;
+    if (!elsewhere) throw new InputError("the coordinator asks to send the report to another server; nothing is sent");
+    throw new InputError(`the ${role} ${other} was promised, but the coordinator names ${shown(given)}; nothing is sent`);
   }
 
   /** Send a kept report; forget it only when a voxpop service says that it was counted or refused. */
   private async send({ wave, token, uploads }: Outgoing): Promise<Outcome> {
-    const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
     let outcome: Outcome = Outcome.ANSWERED;
-    for (const { address, body } of uploads) {
+    for (const { address, body, bytes } of uploads) {
+      const kind = bytes ? "octet-stream" : "json";
+      const headers = { "content-type": `application/${kind}`, authorization: `Bearer ${token}` };
+      const sent = bytes ? Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0)) : body;
       try {
-        const answer = await this.caller.request("PUT", address, headers, body);
+        const answer = await this.caller.request("PUT", address, headers, sent);
         if (isDone(answer, "counted", "counted before")) continue;
         if (isNotNow(answer) || refusalOf(answer) === null) return Outcome.OFFLINE;
         outcome =
@@ -290,9 +302,22 @@ export class Device {
   }
 
   private newKey(): string {
-    const text = btoa(String.fromCharCode(...this.source.bytes(32)));
+    const text = base64(this.source.bytes(32));
     return text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
   }
+}
+
+/** Load the part that only this model needs; without it, nothing can be sent now. */
+async function proofs(): Promise<typeof import("./prio3.ts")> {
+  try {
+    return await import("./prio3.ts");
+  } catch (error) {
+    throw new NoAnswerError(`prio3.js cannot be loaded: ${String(error)}`);
+  }
+}
+
+function base64(bytes: Uint8Array): string {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
 }
 
 function waveOf(invitation: Invitation): number {
@@ -301,10 +326,6 @@ function waveOf(invitation: Invitation): number {
     throw new InputError(`the coordinator's invitation describes its wave as ${shown(wave)}; nothing is sent`);
   }
   return requireInteger("the wave of an invitation", wave["wave"], 1, MOST_WAVE);
-}
-
-function server({ hostname, port, protocol }: URL): string {
-  return `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
 }
 
 function stranger({ address, status }: Answer): NoAnswerError {

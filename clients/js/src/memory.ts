@@ -4,8 +4,8 @@ import { InputError, requireInteger, requireNumber } from "./errors.ts";
 
 const VERSION = 3;
 
-/** One message of a report. */
-export type Upload = { address: string; body: string };
+/** One message of a report: JSON, or bytes, which are kept in base64. */
+export type Upload = { address: string; body: string; bytes?: true };
 
 /** A report that was made and is not acknowledged yet; its uploads are made one after the other. */
 export type Outgoing = { wave: number; token: string; uploads: Upload[] };

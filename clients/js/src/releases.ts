@@ -9,12 +9,12 @@ const MOST_COUNT = 1e15;
 const MOST_CONDITION = 1e9;
 const [LEAST_STEPS, MOST_STEPS, MOST_STD] = [2 ** 10, 2 ** 32, 2 ** 44];
 const [MOST_LEVELS, MOST_TRIALS, MOST_BITS] = [1e6, 2e7, 1e10];
-const WIDEST = 6; // bytes of a share, so that it is exact as a JSON number
 
 /** What a shuffler or a helper is told of the reports that it adds up. */
 export type Batch = { size: number; coordinates: number; levels: number; trials: number; chance: number };
 
-export type Promised = { epsilon: number; delta: number; honest: number };
+/** What was promised; of the people's devices an honest share adds noise or, if it is said, this many. */
+export type Promised = { epsilon: number; delta: number; honest: number; adding?: number };
 
 /** A release of any model. */
 export interface Release {
@@ -25,8 +25,8 @@ export interface Release {
   /** The report for averages y, in which NaN is one that is missing; null if the device has nothing to say. */
   randomize(y: number[], source: Source): number[] | null;
   readonly batch?: Batch;
-  /** The width of a share in bytes, where reports are split. */
-  readonly width?: number;
+  /** True where reports are split between coordinator and helper. */
+  readonly shared?: boolean;
 }
 
 /** No privacy: averages are sent as they are. */
@@ -144,7 +144,7 @@ class Shuffled extends Clipped {
     };
   }
 
-  weakness({ epsilon, delta, honest }: Promised): string | null {
+  weakness({ epsilon, delta, honest, adding }: Promised): string | null {
     const { size, coordinates, levels, trials, chance } = this.batch;
     const known = levels <= MOST_LEVELS && trials <= MOST_TRIALS && size * trials <= MOST_BITS;
     if (this.ball.radius < Infinity && !known) {
@@ -154,7 +154,7 @@ class Shuffled extends Clipped {
       );
     }
     const shift = Math.ceil(levels + Math.sqrt(coordinates));
-    const noise = trials * Math.floor(honest * size);
+    const noise = trials * (adding ?? Math.floor(honest * size));
     const enough = known && binomialDelta(noise, chance, shift, epsilon * (1 + 1e-9)) <= delta;
     return this.weaknessOf(enough, epsilon);
   }
@@ -173,17 +173,11 @@ class Shuffled extends Clipped {
 class Aggregate extends Shuffled {
   override readonly model = "aggregate";
 
-  get width(): number {
-    const { size, levels, trials } = this.batch;
-    let width = 1;
-    while (size * (levels + trials) >= 256 ** width) width++;
-    return width;
-  }
+  readonly shared = true;
 
   override weakness(promised: Promised): string | null {
     const { chance } = this.batch;
     if (chance !== 0.5) return `noise of coins with a chance of ${exact(chance)}, which are not fair`;
-    if (this.width > WIDEST) return `shares of ${this.width} bytes, more than ${WIDEST}, which would not be exact`;
     return super.weakness(promised);
   }
 }

@@ -1,8 +1,18 @@
 import assert from "node:assert/strict";
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { Device, InputError, MemoryStorage, NoAnswerError, Outcome, StudyOverError } from "../src/index.ts";
+import { Device, InputError, MemoryStorage, NoAnswerError, Outcome, Source, StudyOverError } from "../src/index.ts";
 import type { State } from "../src/memory.ts";
-import { CENTRAL, LOCAL, Services, told, type Reply } from "./services.ts";
+import { bodyOf } from "../src/requests.ts";
+import { CENTRAL, LOCAL, SECOND, Services, told, type Reply } from "./services.ts";
+
+/** Serve HTTP on a free port of this machine. */
+async function serving(listener: RequestListener): Promise<{ server: Server; url: string }> {
+  const server = createServer(listener);
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
 
 const PORTAL: Reply = { text: "<html>Welcome to our hotel</html>" };
 
@@ -37,17 +47,19 @@ test("a device reports on the block that it is asked about", async () => {
     await other.record(3, arm, 0.01 * arm);
   }
   await device.record(3, arms[0]!, 100, 7, 3);
+  await device.record(3, arms[0]!, 100, 7, 0); // a round that does not count
   assert.equal(await device.checkIn(), Outcome.ANSWERED);
   assert.equal(await other.checkIn(), Outcome.ANSWERED);
   assert.deepEqual(services.uploads[0]!.body, plain.uploads[0]!.body);
-  await assert.rejects(device.record(3, 0, 1, 1, 0), InputError);
+  await assert.rejects(device.record(3, 0, 1, 1, -1), InputError);
 });
 
 test("a device says its stratum, and nothing where there are none", async () => {
   const services = new Services(told("local"));
   await services.device(LOCAL, { stratum: "jünger" }).register();
   await services.device(LOCAL).register();
-  assert.deepEqual(services.registrations, ['{"stratum":"jünger"}', undefined]);
+  assert.deepEqual(services.registrations, [`{"stratum":"jünger"}${" ".repeat(235)}`, undefined]); // 256 bytes
+  assert.equal(Buffer.from(bodyOf({ stratum: "ü".repeat(122) })).length, 256 * 2);
 });
 
 test("a device of a study that minimises turns its costs", async () => {
@@ -70,7 +82,7 @@ test("the same report is sent until it is acknowledged, and counts only once", a
   for (const model of ["central", "local", "shuffle", "aggregate"] as const) {
     const services = new Services(told(model));
     services.replies["report"] = { status: 503, body: { error: "busy" } };
-    const device = services.device({ model, epsilon: 8, delta: 1e-5 });
+    const device = services.device({ model, epsilon: 8, delta: 1e-5, ...SECOND[model] });
     assert.equal(await device.checkIn(), Outcome.OFFLINE);
     const kept = (await device.memory.read()).outgoing!;
     assert.equal(await device.checkIn(), Outcome.OFFLINE); // it is still waited for
@@ -128,6 +140,116 @@ test("replies that voxpop cannot have sent are not believed", async () => {
   const services = new Services(told("central"));
   services.replies["decision"] = PORTAL;
   await assert.rejects(services.device(CENTRAL).decision(), NoAnswerError);
+});
+
+test("no request carries cookies or a referrer, is answered from a cache, or follows a redirect", async () => {
+  const services = new Services(told("central"));
+  const device = services.device(CENTRAL);
+  await device.checkIn();
+  await device.decision();
+  await device.withdraw();
+  assert.equal(services.settings.length, 5);
+  for (const { cache, credentials, redirect, referrerPolicy, signal } of services.settings) {
+    assert.deepEqual([cache, credentials, redirect, referrerPolicy], ["no-store", "omit", "manual", "no-referrer"]);
+    assert.ok(signal instanceof AbortSignal);
+  }
+});
+
+test("a redirect takes neither report nor token elsewhere", async () => {
+  const heard: string[] = [];
+  const [thief, portal] = await Promise.all([
+    serving((request, response) => {
+      heard.push(request.url!);
+      response.end('{"status": "counted"}');
+    }),
+    serving((_, response) => response.writeHead(307, { location: `${thief.url}/stolen` }).end()),
+  ]);
+  try {
+    const invitation = { ...told("central"), upload: `${portal.url}/v2/x` };
+    const services = new Services(invitation);
+    const device = services.device(CENTRAL, {
+      url: portal.url,
+      attempts: 1,
+      fetch: (address, init) => (init?.method === "PUT" && String(address).endsWith("/v2/x") ? fetch : services.fetch)(address, init),
+    });
+    assert.equal(await device.checkIn(), Outcome.OFFLINE);
+    assert.notEqual((await device.memory.read()).outgoing, null);
+    assert.deepEqual(heard, []);
+  } finally {
+    thief.server.close();
+    portal.server.close();
+  }
+});
+
+test("the key is 32 bytes of the source", async () => {
+  const source = new Source((bytes) => bytes.forEach((_, i) => (bytes[i] = 250 - i)));
+  const { key } = await new Services({}).device(LOCAL, { source }).memory.read();
+  assert.deepEqual([...Buffer.from(key, "base64url")], Array.from({ length: 32 }, (_, i) => 250 - i));
+});
+
+test("counting and keeping are one step, so that two tabs make no more reports than one", async () => {
+  const { memory } = new Services({}).device(LOCAL);
+  const report = { wave: 3, token: "t", uploads: [] };
+  assert.deepEqual(await memory.keepWithin(report, 1), report);
+  await memory.forget(3); // it was acknowledged, while another tab had read that none was made
+  assert.equal(await memory.keepWithin({ ...report, wave: 4 }, 1), null);
+  assert.deepEqual((await memory.read()).made, [3]);
+});
+
+const LIVES = [
+  [],
+  [0],
+  [0.1, 0.2, 0.3, 0.7],
+  [1e308, -1e308, 1e-320, -5e-324],
+  [-2.2250738585072014e-308, -1.2345678901234567e-300, 1 / 3, -2 / 3],
+  [1, -1, 1, -1],
+  [1e100, 1e21, 123456789012345680000, -1e-7],
+];
+
+test("the length of what is sent depends on public constants only", async () => {
+  for (const model of ["none", "central", "local", "shuffle", "aggregate"] as const) {
+    const lengths = [new Set<number>(), new Set<number>()];
+    for (const gained of model === "none" ? LIVES.slice(2) : LIVES) {
+      for (const direction of ["maximize", "minimize"]) {
+        const invitation = told(model);
+        const services = new Services({ ...invitation, wave: { ...invitation.wave, direction } });
+        const device = services.device({ model, epsilon: 8, delta: 1e-5, ...SECOND[model] });
+        for (const [i, reward] of gained.entries()) await device.record(3, invitation.wave.arms[i]!, reward, 1 + i);
+        assert.equal(await device.checkIn(), Outcome.ANSWERED);
+        services.uploads.forEach(({ body }, i) => lengths[i]!.add(Buffer.from(body).length));
+      }
+    }
+    assert.deepEqual(lengths.map((found) => found.size), model === "aggregate" ? [1, 1] : [1, 0], model);
+  }
+});
+
+test("when a report is sent does not depend on how long its noise took", async () => {
+  for (const model of ["local", "shuffle", "aggregate"] as const) {
+    for (const [took, ticks] of [[0, 1], [1e-4, 1], [0.3, 1], [0.9, 1], [1.1, 2], [2.5, 3]] as const) {
+      const services = new Services(told(model));
+      const source = new Source((bytes) => {
+        crypto.getRandomValues(bytes);
+        services.time += took / drawn;
+      });
+      let drawn = Infinity;
+      let counted = 0;
+      const counting = new Source((bytes) => {
+        crypto.getRandomValues(bytes);
+        counted++;
+      });
+      const promise = { model, epsilon: 8, delta: 1e-5, ...SECOND[model] };
+      if (model !== "local") {
+        await new Services(told(model)).device(promise, { source: counting }).checkIn();
+        drawn = counted - 1; // the first draw is the key
+      } else source.gaussian = () => ((services.time += took / 4), 7n);
+      const device = services.device(promise, { source });
+      await device.register();
+      const before = services.time;
+      assert.equal(await device.checkIn(), Outcome.ANSWERED);
+      const passed = services.uploads[0]!.at - before;
+      assert.ok(passed >= ticks && passed < ticks + 1e-3, `${model}: ${took} s became ${passed} s`);
+    }
+  }
 });
 
 test("refusals say what happened", async () => {
@@ -247,7 +369,7 @@ test("what cannot be kept or protected is refused in one sentence", async () => 
   }
   const options = { url: "https://coordinator.example", study: "tea", promise: LOCAL };
   assert.throws(() => new Device(options), /no IndexedDB here to keep rewards in/);
-  assert.throws(() => new Device({ ...options, url: "coordinator" }), /url must be the coordinator's address/);
+  assert.throws(() => new Device({ ...options, url: "coordinator" }), /url must be an address, such as/);
   const device = new Services({}).device(LOCAL);
   const wrong: [number, number, number, number][] = [[0, 0, 1, 1], [1, -1, 1, 1], [1, 0, NaN, 1], [1, 0, 1, 0], [1.5, 0, 1, 1]];
   for (const given of wrong) await assert.rejects(device.record(...given), InputError);

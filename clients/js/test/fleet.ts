@@ -43,16 +43,10 @@ class Person {
     }
   }
 
-  /** Return the report that was counted; of one that was split, the sum of its shares. */
-  get counted(): { wave: number; report: number[] } {
+  /** Return what was sent of the report that was counted: the helper's message first, if it was split. */
+  get counted(): { wave: number; sent: string[] } {
     const { wave, uploads } = this.storage.last!;
-    const shares = uploads.map(({ body }) => (JSON.parse(body) as { report: number[] }).report);
-    const bodies = uploads.map(({ body }) => JSON.parse(body) as { size: number; levels: number; trials: number });
-    if (shares.length === 1) return { wave, report: shares[0]! };
-    const { size, levels, trials } = bodies[0]!;
-    let modulus = 256;
-    while (size * (levels + trials) >= modulus) modulus *= 256;
-    return { wave, report: shares[0]!.map((share, i) => (share + shares[1]![i]!) % modulus) };
+    return { wave, sent: uploads.map(({ body }) => body) };
   }
 }
 

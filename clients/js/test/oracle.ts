@@ -1,6 +1,7 @@
 /** Answers questions, one JSON document a line: what this implementation refuses, reports and draws. */
 import { createInterface } from "node:readline";
 import { InputError, requirePromise, Source, type OwnersPromise } from "../src/index.ts";
+import { shares, turboShake } from "../src/prio3.ts";
 import { checkRelease } from "../src/promise.ts";
 import { readRelease } from "../src/releases.ts";
 
@@ -17,6 +18,10 @@ function refusal({ promise, release }: { promise: OwnersPromise; release: unknow
   }
 }
 
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("hex");
+}
+
 const QUESTIONS = {
   refusals: (cases: { promise: OwnersPromise; release: unknown }[]) => cases.map(refusal),
   reports: ({ release, answers }: { release: unknown; answers: number[][] }) =>
@@ -25,7 +30,12 @@ const QUESTIONS = {
   binomial: ([trials, chance, count]: [number, number, number]) =>
     Array.from({ length: count }, () => source.binomial(trials, chance)),
   bernoulli: ([chance, count]: [number, number]) => source.bernoulli(Array<number>(count).fill(chance)),
-  uniform: ([width, count]: [number, number]) => Array.from({ length: count }, () => source.uniform(width)),
+  shares: ([numbers, most, random]: [number[], number, string]) =>
+    shares(numbers, most, Uint8Array.from(Buffer.from(random, "hex"))).map(hex),
+  turboShake: ([message, ...counts]: [string, ...number[]]) => {
+    const read = turboShake(Buffer.from(message, "hex"));
+    return counts.map((count) => hex(read(count)));
+  },
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

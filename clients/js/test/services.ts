@@ -13,6 +13,11 @@ export function told(model: string): Told {
   return structuredClone(first.invitation) as unknown as Told;
 }
 
+/** Who else takes part, at the address that the invitations name. */
+export const SECOND: Record<string, object> = {
+  shuffle: { shuffler: "https://other.example" },
+  aggregate: { helper: "https://other.example" },
+};
 export const LOCAL: OwnersPromise = { model: "local", epsilon: 8, delta: 1e-5 };
 export const CENTRAL: OwnersPromise = { model: "central", epsilon: 8, participations: 2 };
 
@@ -22,8 +27,12 @@ export class Services {
   replies: Record<string, Reply> = {};
   asked: string[] = [];
   registrations: unknown[] = [];
-  uploads: { address: string; body: string; headers: Headers }[] = [];
+  uploads: { address: string; body: string; headers: Headers; at: number }[] = [];
   slept: number[] = [];
+  /** What the devices' clock shows. */
+  time = 1000;
+  /** The settings of all requests. */
+  settings: RequestInit[] = [];
 
   constructor(invitation: unknown) {
     this.invitation = invitation;
@@ -32,11 +41,13 @@ export class Services {
   readonly fetch: typeof fetch = async (input, init) => {
     const address = String(input);
     const kind = address.split("/").at(-1)!;
+    this.settings.push(init!);
     this.asked.push(`${init!.method} ${kind}`);
     const reply = this.replies[kind];
     if (reply === "nobody") throw new TypeError("fetch failed");
     if (kind === "report") {
-      this.uploads.push({ address, body: String(init!.body), headers: new Headers(init!.headers) });
+      const body = init!.body instanceof Uint8Array ? Buffer.from(init!.body).toString("base64") : String(init!.body);
+      this.uploads.push({ address, body, headers: new Headers(init!.headers), at: this.time });
     }
     if (reply !== undefined) {
       const { status = 200, body, text, headers = {} } = reply;
@@ -56,7 +67,11 @@ export class Services {
       promise,
       storage: new MemoryStorage(),
       fetch: this.fetch,
-      sleep: async (seconds) => void this.slept.push(seconds),
+      sleep: async (seconds) => {
+        this.slept.push(seconds);
+        this.time += seconds;
+      },
+      clock: () => (this.time += 1e-6),
       ...options,
     });
   }

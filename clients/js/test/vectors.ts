@@ -6,13 +6,14 @@ import { Device, InputError, MemoryStorage, Outcome, Source, type OwnersPromise 
 
 export type Case = {
   name: string;
+  url?: string;
   promise: OwnersPromise;
   invitation?: Record<string, unknown>;
   rewards?: [number, number, number, number, number?][];
   random?: string;
   noise?: number[];
   outcome?: keyof typeof Outcome;
-  uploads?: { address: string; token: string; body: unknown }[];
+  uploads?: { address: string; token: string; body: unknown; length: number }[];
   words?: string;
 };
 export type Numbers = {
@@ -54,21 +55,26 @@ export const KNOWN = {
 
 /** Let a device answer an invitation; return what came of it. */
 async function run(vector: Case): Promise<Pick<Case, "outcome" | "uploads" | "words">> {
+  let now = 0;
   const uploads: NonNullable<Case["uploads"]> = [];
   const source = new Script(vector.random ?? "", vector.noise ?? []);
   const services: typeof fetch = async (address, init) => {
     if (init?.method === "GET") return Response.json(vector.invitation);
     const token = new Headers(init?.headers).get("authorization")!.replace("Bearer ", "");
-    uploads.push({ address: String(address), token, body: JSON.parse(String(init?.body)) });
+    const sent = init?.body instanceof Uint8Array ? init.body : new TextEncoder().encode(String(init?.body));
+    const body = sent === init?.body ? btoa(String.fromCharCode(...sent)) : JSON.parse(String(init?.body));
+    uploads.push({ address: String(address), token, body, length: sent.length });
     return Response.json({ status: "counted" }, { status: 201 });
   };
   try {
     const device = new Device({
-      url: "https://coordinator.example",
+      url: vector.url ?? "https://coordinator.example",
       study: "tea",
       promise: vector.promise,
       storage: new MemoryStorage(structuredClone(KNOWN)),
       fetch: services,
+      sleep: async () => {},
+      clock: () => (now += 0.5),
       source,
     });
     for (const reward of vector.rewards ?? []) await device.record(...reward);

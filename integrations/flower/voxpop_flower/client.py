@@ -74,13 +74,13 @@ def take_part(
         return messages.decline(message, str(refused))
 
 
-def _report(question: messages.Question, answers: Answers, promise: Promise, memory: Memory) -> list[float]:
+def _report(question: messages.Question, answers: Answers, promise: Promise, memory: Memory) -> list[float] | bytes:
     """Make the report, and count it before it leaves: from then on somebody may have seen it."""
     release = decode_release(question.release)
     promise.check(release)
     if release.arms != len(question.decisions):
         raise InputError(f"the release is about {release.arms} decisions of {len(question.decisions)}; nothing is sent")
-    check_helper(release, question.helper, promise)
+    check_helper(release, question.helper)
     if memory.reports >= promise.participations:
         raise _spent(promise)
     averages = question.direction.turn(_averages(question, answers))
@@ -93,6 +93,8 @@ def _report(question: messages.Question, answers: Answers, promise: Promise, mem
     if parts.helper is not None:  # first, because a share that only the server has would be counted by nobody
         with httpx.Client(timeout=SECONDS) as http:
             send_share(question.helper, promise, parts.helper, http)
+    if isinstance(parts.coordinator, bytes):
+        return parts.coordinator
     report: list[float] = parts.coordinator["report"]
     return report
 

@@ -1,7 +1,7 @@
 """What the server and a node say to each other: one question, and one reply with a report or the reason for none.
 
 A question is what any device of voxpop is told of a wave, as JSON. A report is a list of numbers, which Flower carries
-as they are, to the last bit.
+as they are, to the last bit, or the bytes of a share.
 """
 
 import json
@@ -53,11 +53,10 @@ def read_question(message: Message) -> Question:
         raise InputError(f"this is not a voxpop question ({error!s:.200}); nothing is sent") from None
 
 
-def reply(message: Message, report: Sequence[float]) -> Message:
+def reply(message: Message, report: Sequence[float] | bytes) -> Message:
     """Answer a question with a report."""
-    return Message(
-        RecordDict({RECORD: ConfigRecord({"report": [float(number) for number in report]})}), reply_to=message
-    )
+    sent = report if isinstance(report, bytes) else [float(number) for number in report]
+    return Message(RecordDict({RECORD: ConfigRecord({"report": sent})}), reply_to=message)
 
 
 def decline(message: Message, reason: str) -> Message:
@@ -66,13 +65,18 @@ def decline(message: Message, reason: str) -> Message:
 
 
 def read_report(message: Message) -> Array:
-    """Read the report of a reply, of shape (1, arms), or raise an `InputError` that says why there is none."""
+    """Read the report of a reply, of shape (1, words), or raise an `InputError` that says why there is none."""
     if message.has_error():
         raise InputError(f"it failed ({message.error.reason!s:.200})")
     try:
         record = message.content[RECORD]
         if "declined" in record:
             raise InputError(f"it declined: {record['declined']!s:.200}")
-        return np.array([record["report"]], dtype=float)
+        report = record["report"]
+        return (
+            np.frombuffer(report, dtype="<f8")[None, :]
+            if isinstance(report, bytes)
+            else np.array([report], dtype=float)
+        )
     except (LookupError, TypeError, ValueError) as error:
         raise InputError(f"it sent something else than a report ({type(error).__name__})") from None

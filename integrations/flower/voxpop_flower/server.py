@@ -63,7 +63,9 @@ class Collector:
         shared, reports = shared_of(wave, self.helper), dict[int, Array]()
         while True:
             self._gather(wave, told, shared, reports)
-            tally: Tally | None = wave.release.tally(np.concatenate(list(reports.values())))
+            if shared is not None and not shared.checked(reports):
+                continue
+            tally: Tally | None = wave.release.gather(np.concatenate(list(reports.values())))
             if shared is not None and tally is not None:
                 tally = shared.join(wave, reports, tally)
             if tally is not None:

@@ -89,6 +89,7 @@ class Calibration:
     reward_range: str = ":"  # the limits of rewards or costs
     range_found: bool = False  # by the answers, as nobody gave any
     shocks: ShockEstimate | None = None  # that everybody shares in a round; None if nothing is known of them
+    notes: tuple[str, ...] = ()  # how the pilot's table was read
 
     @property
     def ridge(self) -> float:

@@ -14,6 +14,7 @@ from voxpop.errors import Array, InputError, require_array
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
 from voxpop.model.direction import Direction
 from voxpop.model.problem import Indices, require_range, reward_range_of
+from voxpop.model.words import person_of
 from voxpop.runtime.frames import PEOPLE, Columns, Table, number_of
 
 MOST_ACTIONS = 3000  # the most that are solved for together
@@ -217,7 +218,12 @@ class Pilot:
         when = when if round_column is None else read.need(round_column)
         others = [name for name in others if name != when]
         chosen = {str(name): read.columns[read.need(name)] for name in (others if named is None else named)}
-        people, averages = read.columns[person], [_answer(cell, protected) for cell in read.columns[answered]]
+        people = _people(read, read.columns[person])
+        averages = [_answer(cell, protected) for cell in read.columns[answered]]
+        for row, average in enumerate(averages):
+            if average != average and not protected:  # NaN
+                who = f"{read.place(row)} of the pilot has no {answered} of {read.columns[person][row]!r}"
+                raise InputError(f"{who}; leave the row out")
         counts = [1.0] * len(people) if rounds is None else read.columns[rounds]
         _require_parameters(read, chosen, people, given=named is not None)
         space = space or Space({name: _parameter(name, cells) for name, cells in chosen.items()})
@@ -293,11 +299,21 @@ def _answer(cell: Any, protected: bool) -> Any:
     return math.nan if number is None and (protected or cell is None) else cell if number is None else number
 
 
+def _people(table: Table, cells: Sequence[Any]) -> list[str]:
+    """Return the name of each row's person, or refuse a row without one."""
+    found = []
+    for row, cell in enumerate(cells):
+        try:
+            found.append(person_of(cell))
+        except InputError:
+            raise InputError(
+                f"{table.place(row)} of the pilot has no person; fill it in or leave the row out"
+            ) from None
+    return found
+
+
 def _require_parameters(table: Table, chosen: Columns, people: Sequence[Any], given: bool) -> None:
-    """Refuse people without names, a table without parameters, and columns that are hardly parameters."""
-    for row, person in enumerate(people):
-        if person is None or person != person:  # NaN
-            raise InputError(f"{table.place(row)} of the pilot has no person; fill it in or leave the row out")
+    """Refuse a table without parameters, and columns that are hardly parameters."""
     if not chosen:
         raise InputError("the pilot's table has no column for a parameter; add one, such as price")
     several = len(people) > len(set(people)) + 1

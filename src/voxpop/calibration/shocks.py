@@ -45,6 +45,7 @@ class ShockEstimate:
     rounds: int = 0  # in which something was measured
     series: Array = field(default_factory=lambda: np.zeros(0))  # the history; NaN is a gap
     cycle: Array = field(default_factory=lambda: np.zeros(0))  # what the cycle adds to each round of the history
+    uneven: bool = False  # its dates are, so that every row counts as a round
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -58,6 +59,7 @@ class ShockEstimate:
             f"{number(self.long_std)} over all {self.rounds}. That is an upper estimate: it includes how the metric's "
             "average varies with the people behind it.": True,
             f"{counted(missing, 'round')} of the history without a value: left out.": missing,
+            "The history's dates are not evenly spaced: every row counts as one round.": self.uneven,
             f"The metric {turns} by {number(abs(self.trend))} a round; removed.": self.trend,
             f"A weekly cycle is {100 * self.weekly:.0f} % of the variance: play blocks of whole weeks, or let a round "
             "be a week.": self.weekly,

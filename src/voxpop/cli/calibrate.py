@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,20 +18,41 @@ from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
 from voxpop.io.history import read_history
 from voxpop.io.pilots import ReleasedPilot, calibrate_file
+from voxpop.io.ranges import Ranges, limits_of, menu_of
 from voxpop.io.studyfile import write_study
-from voxpop.io.tables import PilotTable, Ranges, limits_of
+from voxpop.io.tables import PilotTable
 from voxpop.model.direction import Direction
+from voxpop.model.money import Money
+from voxpop.model.options import options_of
 from voxpop.model.problem import REWARD_RANGE
 from voxpop.policies import DEFAULT
 from voxpop.report.drawing import png
 from voxpop.report.summary import constant_rows, pilot_sentences, shock_sentences
 
+MENU = "The decisions that exist; unless given, the pilot's values if they are few, and round numbers otherwise"
+WORTH = {one.name: one.help for one in options_of(Money)}
+
+
+def _menu(text: str, metavar: str | None = None) -> Any:
+    return typer.Option(help=text, metavar=metavar, rich_help_panel=MENU)
+
+
+def _worth(name: str) -> Any:
+    return typer.Option(help=WORTH[name], rich_help_panel="Money and people; all may be left out")
+
 
 def calibrate(
-    pilot: Annotated[Path, typer.Argument(help="CSV with the columns person, reward, rounds and one per parameter.")],
+    pilot: Annotated[
+        Path, typer.Argument(help="CSV or Parquet with the columns person, reward, rounds and one per parameter.")
+    ],
     out: Annotated[Path, typer.Option(help="The study file to write.")] = Path("study.toml"),
     horizon: Annotated[int, typer.Option(help="Rounds of the study.")] = 20_000,
-    points: Annotated[int, typer.Option(help="Values of each numeric parameter in the decision set.")] = 51,
+    person: Annotated[str | None, typer.Option(metavar="NAME", help=COLUMNS["person"])] = None,
+    reward: Annotated[str | None, typer.Option(metavar="NAME", help=COLUMNS["reward"])] = None,
+    wide: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The parameter of which a table with a row a person has a column a value."),
+    ] = None,
     parameter: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["parameter"])] = None,
     ignore: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["ignore"])] = None,
     choice: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["choice"])] = None,
@@ -50,6 +71,11 @@ def calibrate(
     high: Annotated[Names, typer.Option(metavar="[NAME=]NUMBER", help="The largest value, if not the pilot's.")] = None,
     log: Annotated[Names, typer.Option(metavar="NAME", help="Space this parameter by its logarithm.")] = None,
     integer: Annotated[Names, typer.Option(metavar="NAME", help="This parameter is a whole number.")] = None,
+    values: Annotated[Names, _menu("The values that exist: price=2.99,3.49.", "[NAME=]A,B,C")] = None,
+    step: Annotated[Names, _menu("They are this far apart: price=0.10.", "[NAME=]NUMBER")] = None,
+    points: Annotated[int | None, _menu("So many values of every other number, evenly spaced.")] = None,
+    only: Annotated[str | None, _menu("Only such exist: \"price <= 3 or plan == 'plus'\".", "FORMULA")] = None,
+    allowed: Annotated[Path | None, _menu("CSV of those that exist, with a column for each parameter.")] = None,
     kernel: Annotated[str, typer.Option(help=f"auto, {', '.join(KERNELS)}.")] = "auto",
     margin: Annotated[float, typer.Option(help="Safety factor on the norm bound.")] = 1.5,
     minimize: Annotated[
@@ -67,6 +93,9 @@ def calibrate(
         float | None, typer.Option(help="The lowest reward, known beforehand; answers below count as this.")
     ] = None,
     high_reward: Annotated[float | None, typer.Option(help="The highest reward, known beforehand.")] = None,
+    unit: Annotated[str | None, _worth("unit")] = None,
+    people: Annotated[int | None, _worth("people")] = None,
+    answer: Annotated[float | None, _worth("answer")] = None,
     force: Annotated[bool, typer.Option(help="Replace the study file if it exists.")] = False,
 ) -> None:
     """Estimate from a pilot what a study must assume, and write a study file.
@@ -75,26 +104,31 @@ def calibrate(
     action, and the rounds behind it.
     """
     require_integer("horizon", horizon, least=1)
-    require_integer("points", points, least=2)
     kernels = require_settings(kernel, margin, reward_range)
     kept = ReleasedPilot(pilot)
     if kept.owns(out):
         raise InputError(f"{out} belongs to the pilot; choose another --out")
     if out.exists() and not force:
         raise InputError(f"{out} exists already; choose another --out, or replace it with --force")
+    if (unit is None) != (people is None) or (unit is None and answer is not None):
+        raise InputError("money needs --unit EUR and --people N, and perhaps --answer; add what is missing")
+    money = None if unit is None or people is None else Money(unit, people, answer)
     protection = _protection(low_reward, high_reward, epsilon, delta)
     towards = Direction.MINIMIZE if minimize else Direction.MAXIMIZE
-    roles = roles_of(parameter, ignore, choice, round_column)
+    roles = roles_of(parameter, ignore, choice, round=round_column, person=person, reward=reward, wide=wide)
     if history is None and (history_column or picture):
         option = "--history-column" if history_column else "--picture"
         raise InputError(f"{option} is about a history; add --history metric.csv, or leave it out")
     shown = None if history is None else read_history(history, history_column)
-    ranges = Ranges(limits_of("low", low or ()), limits_of("high", high or ()), tuple(log or ()), tuple(integer or ()))
+    menu = menu_of(points, values or (), step or (), only, allowed)
+    limits = limits_of("low", low or ()), limits_of("high", high or ())
+    ranges = Ranges(*limits, tuple(log or ()), tuple(integer or ()), menu)
     with progress(SEARCHES * len(kernels), "searches") as (bar, task):
         found, table, fresh = calibrate_file(
             pilot, towards, kernel, margin, protection, roles, ranges, lambda: bar.advance(task), reward_range, shown
         )
-    write_atomically(out, write_study(found, table.space, horizon, points, out.stem, {"name": DEFAULT}))
+    text = write_study(found, table.space, horizon, table.menu, out.stem, {"name": DEFAULT}, reward or "", money)
+    write_atomically(out, text)
     _show(found, table)
     if protection is not None:
         said = "keeps what was released, for later runs" if fresh else "was used again: no noise was drawn"
@@ -119,7 +153,7 @@ def _show(found: Calibration, table: PilotTable) -> None:
     """Print how the file was read, what it says and leaves open in plain words, and the constants."""
     say(*table.said, "")
     say(*pilot_sentences(found), *shock_sentences(found))
-    open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
+    open_questions = doubts(found, table.pilot, table.people.__getitem__, table.line)
     if open_questions:
         say("The study can begin, but take note:", *(f"- {sentence}" for sentence in open_questions))
     else:

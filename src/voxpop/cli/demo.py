@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ from voxpop.errors import InputError, require_integer, require_number
 from voxpop.model.words import counted
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
+from voxpop.privacy.models import release_type_of
 from voxpop.report.summary import describe
 from voxpop.runtime.machine import one_thread
 from voxpop.service.demo import crowd as crowds
@@ -68,15 +69,14 @@ def demo(
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="voxpop-demo-", ignore_cleanup_errors=True))
         with console.status("starting a coordinator and a shuffler"):
-            url, key = stack.enter_context(running(Path(folder), port))
+            url, second, key = stack.enter_context(running(Path(folder), port))
         say(f"console: {url}  (while this runs)")
         stack.enter_context(one_thread())
         http, pool = stack.enter_context(httpx.Client(timeout=QUIET)), stack.enter_context(ThreadPoolExecutor(THREADS))
         application = _Application(url, key, "pricing", by_clock=False)
         application.send("PUT", "", {"definition": definition.encode()})
-        made = simulated(
-            tastes, range(devices), definition.direction, url, "pricing", promise_of(definition), http=http
-        )
+        promise = promise_of(definition, second)
+        made = simulated(tastes, range(devices), definition.direction, url, "pricing", promise, http=http)
         crowd = Crowd(made, pool, longest=crowds.BETWEEN)
         _shown(crowd, application, "the demonstration")
         events = [Record(**event) for event in application.send("GET", "/log")["events"]]
@@ -126,6 +126,7 @@ def fleet(
     noise: Annotated[float, typer.Option(help="How much one round of such a person varies.")] = 0.0,
     privacy: Annotated[str | None, typer.Option(help="The trust model that people were promised.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The eps that people were promised.")] = None,
+    second: Annotated[str | None, typer.Option(help="The address of the study's shuffler or helper, if any.")] = None,
     enrolment_code: Annotated[
         str | None, typer.Option(envvar="VOXPOP_ENROLMENT_CODE", help="The study's code, if it has one.")
     ] = None,
@@ -142,8 +143,12 @@ def fleet(
     name, definition = _definition(study, url, key)
     tastes, people = _tastes(definition, population, formula, noise, seed)
     count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
-    kept = promise_of(definition)
-    promise = replace(kept, model=privacy or kept.model, epsilon=kept.epsilon if epsilon is None else epsilon)
+    otherwise = {name: value for name, value in (("model", privacy), ("epsilon", epsilon)) if value is not None}
+    model = privacy or definition.privacy.model
+    role = release_type_of(model).second
+    if role is not None and second is None:
+        raise InputError(f"the {model} model has a {role}; add --second and its address")
+    promise = promise_of(definition, second, **otherwise)
     say(f"tastes of {count:,} devices: {tastes.origin}")
     by_clock = definition.by_clock
     application = None if key is None else _Application(url, key, name, by_clock)

@@ -21,9 +21,10 @@ from rich.progress import (
 from rich.table import Table
 
 from voxpop.errors import Array
+from voxpop.io.schema import asks_again
 from voxpop.journal.journal import Course
 from voxpop.journal.wave import ClosedWave
-from voxpop.report.summary import summarise
+from voxpop.report.summary import number, summarise
 from voxpop.report.tables import wave_table
 from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Run, Scenario, simulate
@@ -60,7 +61,12 @@ def show_run(trial: Trial | Rehearsal, scenario: Scenario) -> Run:
         run = simulate(scenario, trial.make_policy(scenario), trial.seed, trial.make_privacy(), watch)
     _show_people(run)
     show_waves(run.course)
-    show_summary(run.course, scenario.f)
+    show_summary(run.course, run.truth)
+    if run.moves is not None:
+        say(
+            f"in this moving world the run loses {number(run.metrics.regret)} in all, and the decision lost "
+            f"{number(run.loss)} a round when asking stopped"
+        )
     return run
 
 
@@ -69,7 +75,7 @@ def _show_people(run: Run) -> None:
     scenario = run.scenario
     if isinstance(scenario.population, FinitePopulation):
         pilot = sum(group.people for group in scenario.problem.pilot) if scenario.calibration else 0
-        others = f"; {pilot:,} others took part in the pilot" if pilot else ""
+        others = f"; {pilot:,} {'' if asks_again(run.policy) else 'others '}took part in the pilot" if pilot else ""
         again = "; more were asked, so that some were asked twice" if run.people_asked_again else ""
         if again and run.privacy.model != "none":
             again += ", and what they were promised does not hold"

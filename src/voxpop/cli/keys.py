@@ -153,7 +153,7 @@ def revoke(
 
 def _add(name: str, role: KeyRole, study: str | None, database: str | None, file: Path | None) -> None:
     """Make a key and show it, or write it to a file that is gone again if the key could not be stored."""
-    require_holder(name)
+    name = require_holder(name)
     key = new_key()
     if file is not None:
         write_key(file, key)

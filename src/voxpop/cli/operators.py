@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import secrets
 import shlex
 import time
 from collections.abc import Mapping
@@ -98,6 +100,10 @@ def send(url: str, key: str, method: str, path: str, body: Any = None) -> Any:
     return answer.json()
 
 
+OPEN_TO_LIES = (
+    "nothing says which rewards are possible, so that 2 % of the people can move the decision if they agree on a lie; "
+    'give the limits in the study file: [model] reward_range = "0:1"'
+)
 study = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -125,11 +131,28 @@ def create(
     name, definition = read_definition(file)
     body = {"definition": definition.encode(), "enrolment_code": enrolment_code, "draft": draft}
     request(url, key_file, "PUT", f"/v2/studies/{name}", body)
+    if definition.budget is None and not all(map(math.isfinite, definition.problem.limits)):
+        typer.echo(f"warning: {OPEN_TO_LIES}", err=True)
     options = [] if url == LOCAL else ["--url", url]
     options += [] if key_file is None else ["--key-file", str(key_file)]
     following = ["voxpop", "study", "start"] if draft else ["voxpop", "status"]
     what = "a draft; start it with" if draft else "watch it with"
     say(f"study: {name}; {what}: {shlex.join([*following, name, *options])}")
+
+
+@study.command("codes")
+def codes(
+    name: Name,
+    count: Annotated[int, typer.Argument(min=1, max=10_000, help="How many; each registers one person.")],
+    link: Annotated[str, typer.Option(help="What stands before each: https://app.example/join#")] = "",
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+) -> None:
+    """Make enrolment codes for one person each, and print them, one a line; nobody else can register any more."""
+    made = [secrets.token_urlsafe(12) for _ in range(count)]
+    request(url, key_file, "PUT", f"/v2/studies/{name}/codes", {"codes": made})
+    for code in made:
+        typer.echo(link + code)
 
 
 @study.command("status")

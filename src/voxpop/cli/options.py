@@ -44,15 +44,17 @@ AnyPrivacyOption = Annotated[
 
 Names = list[str] | None
 COLUMNS = {
+    "person": "The column of the people, if it is not called person or user.",
+    "reward": "The column of the answers, if it is not called reward.",
     "parameter": "Only this column is a parameter; may be repeated.",
     "ignore": "This column is not a parameter; may be repeated.",
     "choice": "This column holds names, even if they have digits.",
 }
 
 
-def roles_of(parameter: Names, ignore: Names, choice: Names, when: str | None = None) -> Roles:
-    """Return what was said about the columns."""
-    return Roles(tuple(parameter or ()), tuple(ignore or ()), tuple(choice or ()), when)
+def roles_of(parameter: Names, ignore: Names, choice: Names, **others: Any) -> Roles:
+    """Return what was said about the columns; the others are round, person, reward and wide."""
+    return Roles(tuple(parameter or ()), tuple(ignore or ()), tuple(choice or ()), **others)
 
 
 # Who answers in a simulation, and when it stops asking
@@ -96,7 +98,7 @@ class People(_Shocks):  # type: ignore[misc, valid-type]
             help="The pilot (CSV) behind the study file: its own people, drawn again, answer in the rehearsal."
         ),
     ] = None
-    population: Annotated[Text, _who(f"{FILE}. Nobody is asked twice.")] = None
+    population: Annotated[Text, _who(f"{FILE}. Nobody is asked twice, unless --who says so.")] = None
     formula: Annotated[
         Text, _who("What a person gains, from columns and parameters: '(price - 1.5) * (wtp >= price)'.")
     ] = None
@@ -112,6 +114,8 @@ class People(_Shocks):  # type: ignore[misc, valid-type]
     parameter: Annotated[Names, _who(COLUMNS["parameter"], "NAME")] = None
     ignore: Annotated[Names, _who(COLUMNS["ignore"], "NAME")] = None
     choice: Annotated[Names, _who(COLUMNS["choice"], "NAME")] = None
+    person: Annotated[Text, _who(COLUMNS["person"], "NAME")] = None
+    reward: Annotated[Text, _who(COLUMNS["reward"], "NAME")] = None
 
     @property
     def file(self) -> str | None:
@@ -126,7 +130,7 @@ class People(_Shocks):  # type: ignore[misc, valid-type]
     def own_people(self) -> OwnPeople | None:
         """Return one's own people, or None without a file; refuse options that are about them."""
         if self.file is not None:
-            roles = roles_of(self.parameter, self.ignore, self.choice)
+            roles = roles_of(self.parameter, self.ignore, self.choice, person=self.person, reward=self.reward)
             return OwnPeople(
                 self.file, self.formula, tuple(self.grid or ()), self.noise or 0.0, self.pilot_people, roles
             )
@@ -187,7 +191,7 @@ class Stopping(_Limits, People):  # type: ignore[misc, valid-type]
         float | None,
         typer.Option(help="How sure to be of what is certified; 0.95 unless given.", rich_help_panel=STOPPING[0].panel),
     ] = None
-    population: Annotated[Text, _who(f"{FILE}; or just the number of people there are. Nobody is asked twice.")] = None
+    population: Annotated[Text, _who(f"{FILE}; or just the number of people there are, as --who says.")] = None
 
     @property
     def file(self) -> str | None:

@@ -51,6 +51,7 @@ _Both = settings_table(
 _Coordinator = settings_table(
     shuffler_url="The shuffler's or helper's address: shuffle, aggregate.",
     shuffler_public_url="The shuffler's address for devices, if different.",
+    registrations="New people an hour from one address; 0 for no limit.",
     open_dashboard="Let anyone look at all studies, without signing in.",
     workers="Processes that serve together (PostgreSQL only).",
 )

@@ -71,7 +71,7 @@ def run(chosen: RunOptions) -> None:
     if chosen.report:
         from voxpop.report.page import write_report
 
-        page, picture = write_report(result.course, chosen.out, file_stem(scenario.name), scenario.f)
+        page, picture = write_report(result.course, chosen.out, file_stem(scenario.name), result.truth)
         say(f"report: {page}", f"picture: {picture}")
 
 

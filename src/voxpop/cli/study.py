@@ -1,4 +1,4 @@
-"""`voxpop ask`, `tell`, `undo`, `status`, `report` and `export`: a study with real people, one wave after the other."""
+"""`voxpop ask`, `played`, `tell`, `undo`, `watch`, `status`, `report` and `export`: a study, wave by wave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from rich.markup import escape
 from voxpop import __version__
 from voxpop.cli.display import console, print_table, say, show_summary, show_waves, table_of
 from voxpop.cli.operators import LOCAL, AsJson, KeyFile, Url, progress_lines, request
+from voxpop.cli.options import COLUMNS, Names
 from voxpop.errors import InputError, require_choice
+from voxpop.io.columns import Roles
 from voxpop.io.files import file_stem, write_atomically
 from voxpop.io.frames import as_csv
 from voxpop.io.frames import as_json as as_json_text
@@ -25,12 +27,13 @@ from voxpop.io.tables import read_answers
 from voxpop.journal.file import MARK
 from voxpop.journal.journal import Course
 from voxpop.journal.question import Question
-from voxpop.journal.schedule import NO_CALENDAR, numbers, scheduled, turns
-from voxpop.journal.tables import TABLES, Row, best_rows, headline, wave_rows
+from voxpop.journal.schedule import NO_CALENDAR, dated_turns, read_rounds, scheduled
+from voxpop.journal.tables import TABLES, best_rows, wave_rows
 from voxpop.model.waves import changed
+from voxpop.model.words import counted
 from voxpop.report.summary import describe, expectation, number, summarise
 from voxpop.report.tables import WRITERS, exported, summary
-from voxpop.service.study.definition import NAME
+from voxpop.service.stores.schema import NAME
 from voxpop.study.answers import dearer
 from voxpop.study.study import Study
 
@@ -114,6 +117,7 @@ def ask(
     study: StudyPath,
     newest: Newest = False,
     template: Annotated[Path | None, typer.Option(help="Write a table for the answers to this CSV file.")] = None,
+    wide: Annotated[bool, typer.Option("--wide", help="The table has a row a person and a column a decision.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the question as one JSON object.")] = False,
     schedule: Annotated[
         Path | None, typer.Option(help="Write the rounds of the wave to a .csv file, or its dates to an .ics file.")
@@ -128,6 +132,8 @@ def ask(
     """
     if template is not None:
         _check_target(template, _files(study))
+    elif wide:
+        raise InputError("--wide is about the table for the answers; add --template FILE.csv, or leave it out")
     if schedule is not None and schedule.suffix not in (".csv", ".ics"):
         raise InputError(f"--schedule must end in .csv or .ics, got {str(schedule)!r}")
     if schedule is not None and schedule.exists() and not force:
@@ -135,29 +141,66 @@ def ask(
     opened = _open(study, newest, begin=True)
     if schedule is not None and schedule.suffix == ".ics" and opened.calendar is None:
         raise InputError(f"{study}: {NO_CALENDAR}")
+    new = opened.course.pending is None
     question = opened.ask()
+    if new and question is not None and question.calendar is not None:
+        begun = min(question.calendar.begun(datetime.now(UTC)) - question.first + 1, len(question.schedule()))
+        if begun > 0:
+            typer.echo(
+                f"note: by the calendar {counted(begun, 'round')} of wave {question.wave} began before it was asked; "
+                "move the start or close those days in the study file, or say with voxpop played what was in force",
+                err=True,
+            )
     if question is not None and template is not None:
-        rows = [{**row, question.measure: None} for row in question.rows()]
+        empty = dict.fromkeys(question.labels if wide else [question.measure])
+        rows = [{**row, **empty} for row in question.rows(wide)]
         write_atomically(template, as_csv(list(rows[0]), rows))
     if schedule is not None:
         write_atomically(schedule, scheduled(opened.course, schedule.suffix, datetime.now(UTC)))
     if as_json:
-        typer.echo(json.dumps(encode(question)))
+        ended = {"wave": None, "ended": opened.ended, "best": vars(opened.best)}
+        typer.echo(json.dumps(ended if question is None else encode(question)))
     elif question is None:
         _show_best(opened)
     else:
-        show_question(question, study)
+        show_question(question, study, opened.course)
+
+
+def played(
+    study: StudyPath,
+    rounds: Annotated[
+        Path,
+        typer.Argument(help="CSV with the columns round and one per parameter, as voxpop ask --schedule writes it."),
+    ],
+) -> None:
+    """Say what was really in force in each round of the open wave, and see whom to ask about what now.
+
+    Write the schedule with voxpop ask --schedule, and correct the rounds that were played otherwise: write the decision
+    that was in force, or leave it empty if none of the study's was. Do so before people are asked; saying it again
+    replaces what was said before.
+    """
+    opened = _open(study)
+    show_question(opened.played(read_rounds(opened.course, rounds)), study, opened.course)
 
 
 def tell(
     study: StudyPath,
     answers: Annotated[
         Path,
-        typer.Argument(help="CSV with the columns person, reward, one per parameter, and block if there are blocks."),
+        typer.Argument(
+            help="CSV or Parquet with the columns person, reward, one per parameter, and block if there are blocks; or "
+            "with a row a person and a column a decision."
+        ),
     ],
+    person: Annotated[str | None, typer.Option(metavar="NAME", help=COLUMNS["person"])] = None,
+    reward: Annotated[str | None, typer.Option(metavar="NAME", help=COLUMNS["reward"])] = None,
+    ignore: Annotated[Names, typer.Option(metavar="NAME", help="This column of a wide table is no decision.")] = None,
     wave: Annotated[int | None, typer.Option(help="The wave the answers belong to; the open one if not given.")] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Close the wave although fewer people answered than were asked.")
+        bool,
+        typer.Option(
+            "--partial", help="Close the wave although fewer people answered than were asked, or some only in part."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is best as one JSON object.")] = False,
 ) -> None:
@@ -167,8 +210,9 @@ def tell(
     """
     opened = _open(study)
     decisions, measure = opened.problem.decisions, opened.direction.measure
-    blocks = opened.course.pending is not None and opened.course.pending.blocks > 1
-    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure, blocks)
+    blocks = opened.course.pending is not None and opened.course.pending.in_blocks
+    roles = Roles(ignored=tuple(ignore or ()), person=person, reward=reward or opened.reward, perhaps=reward is None)
+    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure, blocks, roles)
     opened.tell(len(opened.log) + 1 if wave is None else wave, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
@@ -194,23 +238,57 @@ def undo(study: StudyPath) -> None:
     say(said)
 
 
-def show_question(question: Question, study: Path | None) -> None:
+ALERT = 3  # the exit code
+
+
+def watch(
+    study: StudyPath,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds that have passed; with a calendar, it says how many.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what is known as one JSON object.")] = False,
+) -> None:
+    """Go on with a study that is over: say how long its decision stands, and when to ask again.
+
+    What was certified ages by the study's drift. If another decision is the best now, the exit code is 3.
+    """
+    if not study.with_suffix(SAVED).exists():
+        raise InputError(f"the study of {study} has not begun; ask first")
+    opened = _open(study)
+    found = opened.watch(rounds)
+    if as_json:
+        typer.echo(json.dumps(encode(found)))
+    else:
+        say(str(found), *([f"voxpop ask {study} says whom to ask"] if found.wave else []))
+    if found.alert:
+        typer.echo(f"alert: {found.alert}", err=True)
+        raise typer.Exit(ALERT)
+
+
+def show_question(question: Question, study: Path | None, course: Course | None = None) -> None:
     """Print what to play, whom to ask, what that is expected to bring, and how to hand in the answers."""
     headings, rows = question.plays
-    expected = "" if question.forecast is None else f": {expectation(question.forecast)}"
+    forecast, money = question.forecast, None
+    if course is not None and course.pending is not None:
+        forecast, money = course.forecast(course.pending), course.money
+    expected = "" if forecast is None or question.over else f": {expectation(forecast, money)}"
     console.print(f"[bold]wave {question.wave}[/bold]{expected}", highlight=False, soft_wrap=True)
-    console.print(table_of(headings, [list(map(escape, row)) for row in rows], left=("play", *headings[2:])))
-    show_schedule(question)
+    console.print(table_of(headings, [list(map(escape, row)) for row in rows], left=(headings[0], *headings[2:])))
+    if question.washed_out:
+        say(question.washed_out)
+    if not question.over:
+        show_schedule(question)
     drawn = ", ".join(f"{people:,} of {stratum}" for stratum, people in question.strata.items())
-    ask = f"then ask {question.whom}, drawn at random{f' ({drawn})' if drawn else ''}, for their average "
-    ask += f"{question.measure} of each" + (", over the rounds of their block" if question.blocks > 1 else "")
+    at_random = "" if question.same else f", drawn at random{f' ({drawn})' if drawn else ''}"
+    ask = f"then ask {question.whom}{at_random}, for their average {question.measure} of each"
+    ask += f", over the rounds of {'each' if question.same else 'their'} block" if question.in_blocks else ""
     if study is not None:
         ask += (
             f"; put the answers into a CSV file with the columns {', '.join(next(question.rows()))} and hand it to: "
             f"voxpop tell {study} ANSWERS.csv"
         )
     console.print(ask, highlight=False, markup=False)
-    if study is not None and question.order:
+    if study is not None and question.order and not question.over:
         files = "--schedule FILE.csv writes what to play in each round, and --template FILE.csv a table for the answers"
         console.print(f"voxpop ask {study} {files}", highlight=False, markup=False)
     passing = f"; the study counts {question.rest:,} rounds for that" if question.rest else ""
@@ -223,13 +301,8 @@ def show_schedule(question: Question) -> None:
     """Print the dates of the first turns, if there are any, and how many follow."""
     if (calendar := question.calendar) is None:
         return
-    rows = question.schedule()
-    made, rounds = turns(rows), (question.first, len(rows))
-    ends = [(calendar.written(turn[0]["from"]), calendar.written(turn[-1]["until"], last=True)) for turn in made]
-    shown = [
-        (numbers(turn), *dates, escape(describe(turn[0]["decision"])))
-        for turn, dates in zip(made[:LEADING], ends, strict=False)
-    ]
+    made, rounds = dated_turns(question), (question.first, question.length)
+    shown = [(*dates, escape(decision)) for *dates, decision in made[:LEADING]]
     console.print(table_of(("round", "from", "until", "play"), shown, left=("round", "play")))
     more = [f"and {len(made) - LEADING:,} more; --schedule plan.csv writes all"] if len(made) > LEADING else []
     takes = f"wave {question.wave} takes {calendar.lasting(*rounds)}, until {calendar.until(*rounds)}"
@@ -243,6 +316,7 @@ def _show_best(opened: Study) -> None:
     facts = {
         "use" if course.unanswered else "best" if over else "best so far": escape(describe(best.decision)),
         "note": course.unanswered,
+        "alert": escape(course.alert),
         **{name.lower(): said.get(name, "") for name in ("Expect", "Expected loss", "Certified")},
         "model check": escape(opened.warning),
         "nothing is left to ask": opened.ended or "",
@@ -273,8 +347,8 @@ def status(
     show_summary(course)
     if course.unanswered:
         say(f"note: {course.unanswered}")
-    if (ledger := headline(course)["ledger"]) is not None:
-        say(f"ledger: {_charged(ledger)}")
+    if course.ledger.budget is not None:
+        say(f"ledger: {course.ledger}")
     if course.closed or course.problem.pilot:
         console.print()
         show_waves(course)
@@ -357,18 +431,6 @@ def _status(seen: Seen) -> dict[str, Any]:
         "leading": best_rows(course, LEADING),
         **({} if seen.progress is None else {"progress": dict(seen.progress)}),
     }
-
-
-def _charged(ledger: Row) -> str:
-    """Say what a private study has released so far, and what that costs."""
-    releases, people = ledger["releases"], ledger["people"]
-    if not releases:
-        return f"nothing was released; everyone may be exposed to epsilon {ledger['budget']:g}"
-    spent = "without limit" if ledger["epsilon"] is None else f"to epsilon {ledger['epsilon']:.3g}"
-    return (
-        f"{releases:,} release{'s' * (releases > 1)} about {people:,} people; the most exposed are exposed {spent}, "
-        f"of {ledger['budget']:g}, at delta {ledger['delta']:g}"
-    )
 
 
 def _show_leading(course: Course) -> None:

@@ -1,6 +1,7 @@
 """The participant's side: rewards stay on the device until it is invited, and leave it only as the promise allows.
 
-device = Device("https://study.example", "espresso", Promise("shuffle", epsilon=5), path="espresso.db")
+promise = Promise("shuffle", epsilon=5, shuffler="https://shuffler.example")
+device = Device("https://study.example", "espresso", promise, path="espresso.db")
 device.record(wave=3, arm=17, reward=2.4)    # after each round; works offline
 device.check_in()                             # now and then; answers if the device was invited
 """

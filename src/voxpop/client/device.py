@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from enum import Enum
 from os import PathLike
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 import numpy as np
 
+from voxpop.client.addresses import origin_of
 from voxpop.client.promise import Promise
-from voxpop.client.retries import Caller, document_of, is_done, is_not_now, refusal_of
+from voxpop.client.retries import Caller, body_of, document_of, is_done, is_not_now, refusal_of
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.errors import InputError, require_integer
 from voxpop.io.schema import decode_release
 from voxpop.model.direction import Direction
 from voxpop.privacy import Secure, Source
+from voxpop.privacy.models import release_type_of
 from voxpop.privacy.release import HELPER, SHUFFLER
 
 MOST_WAVE = 2**31
+JSON, OCTETS = "application/json", "application/octet-stream"  # the second is for shares, which are bytes
 MOST_PAUSE = 7 * 86_400.0  # seconds between two check-ins that a coordinator can ask for
 
 
@@ -49,9 +51,12 @@ class Device:
     """One participant of one study: rewards are recorded here, and leave only as the promise allows.
 
     >>> from voxpop import Promise
-    >>> device = Device("https://study.example", "espresso", Promise("shuffle", epsilon=5.0))
+    >>> promise = Promise("shuffle", epsilon=5.0, shuffler="https://shuffler.example")
+    >>> device = Device("https://study.example", "espresso", promise)
     >>> device.record(wave=1, arm=3, reward=2.4)  # stays here until `check_in` finds an invitation
     """
+
+    tick: ClassVar[float] = 1.0  # seconds
 
     def __init__(
         self,
@@ -66,21 +71,24 @@ class Device:
         source: Source | None = None,
         attempts: int = 5,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url, self.study, self.promise = url.rstrip("/"), study, promise
+        self._mine = promise.check_coordinator(url)
         self.memory = Memory(path)
         self._enrolment_code, self._stratum = enrolment_code, stratum
         self._http = http or httpx.Client(timeout=30)
         self._source = source or Secure()
-        self._caller = Caller(self._http, attempts, sleep)
+        self._caller, self._sleep, self._clock = Caller(self._http, attempts, sleep), sleep, clock
         self.next_check_in: float | None = None  # seconds from the last check-in; None: not known, or never again
 
     def record(self, wave: int, arm: int, reward: float, rounds: int = 1, block: int = 1) -> None:
         """Record a reward of the decision in force, in a block of a wave; it stays on the device.
 
-        After withdrawing nothing is recorded.
+        After withdrawing nothing is recorded, nor in block 0, whose rounds do not count.
         """
-        self.memory.record(wave, arm, reward, rounds, block)
+        if block != 0:
+            self.memory.record(wave, arm, reward, rounds, block)
 
     def decision(self) -> dict[str, Any]:
         """Fetch the decision in force: its wave, its block, its index (the arm) and its name."""
@@ -97,7 +105,7 @@ class Device:
                 f"this device has withdrawn from the study {self.study!r}; to take part again, begin with a new one"
             )
         headers = {} if self._enrolment_code is None else {"x-voxpop-enrolment": self._enrolment_code}
-        stratum = None if self._stratum is None else _body({"stratum": self._stratum})
+        stratum = None if self._stratum is None else body_of({"stratum": self._stratum})
         answer = self._study("PUT", "/participant", headers, stratum)
         if not is_done(answer, "registered"):
             raise _stranger(answer)
@@ -115,7 +123,7 @@ class Device:
             if sent is not Outcome.OFFLINE:
                 return sent
             answer = self._study("GET", "/checkin")
-            found = document_of(answer)
+            found, since = document_of(answer), self._clock()
             if type(found.get("invited")) is not bool:
                 raise _stranger(answer)
             self.next_check_in = _pause(found.get("next_check_in"))
@@ -127,7 +135,7 @@ class Device:
                     return sent
                 self.memory.forget(left.wave)
             if found["invited"]:
-                return self._answer(found)
+                return self._answer(found, since)
             if found.get("status") == "withdrawn":  # with this key, on another device
                 return self._leave()
             return {"finished": Outcome.FINISHED, "answered": Outcome.ANSWERED}.get(
@@ -165,7 +173,7 @@ class Device:
         self.memory.close()
         self._http.close()
 
-    def _answer(self, invitation: dict[str, Any]) -> Outcome:
+    def _answer(self, invitation: dict[str, Any], since: float) -> Outcome:
         """Make the report that the invitation asks for, keep it, and send it, if the promise allows one more.
 
         A report counts against the promise as soon as it is kept, even if the service refuses it as too late: the
@@ -178,7 +186,15 @@ class Device:
         if made is None:
             return Outcome.NOTHING_TO_SAY
         kept = self.memory.keep_within(made, most)
-        return Outcome.SPENT if kept is None else self._send(kept)
+        if kept is None:
+            return Outcome.SPENT
+        self._wait(since)
+        return self._send(kept)
+
+    def _wait(self, since: float) -> None:
+        """Wait for a whole number of ticks since the invitation came: how long sampling took tells the noise."""
+        if self.tick and release_type_of(self.promise.model).noise_on_device:
+            self._sleep(self.tick - (self._clock() - since) % self.tick)
 
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
         """Make the report that the invitation asks for, if the promise allows it.
@@ -205,9 +221,9 @@ class Device:
         if np.isnan(averages).any() and not release.fills_gaps:
             return None
         parts = release.parts(release.randomize(averages, self._source)[0], self._source)
-        if helper is None:
-            return Outgoing(number, address, token, _body(parts.coordinator or parts.helper))
-        return Outgoing(number, address, token, _body(parts.coordinator), (helper, _body(parts.helper)))
+        said = parts.coordinator or parts.helper or {}
+        twin = None if helper is None else (helper, body_of(parts.helper or {}))
+        return Outgoing(number, address, token, body_of(said), twin)
 
     def _address(self, upload: object, elsewhere: bool) -> str:
         """Return the address to send a report or share to, at the coordinator or elsewhere, or refuse it."""
@@ -215,23 +231,19 @@ class Device:
             if not isinstance(upload, str):
                 raise ValueError
             address = urljoin(self.url + "/", upload)
-            httpx.URL(address)
-            scheme, mine, there = urlsplit(address).scheme, _server(self.url), _server(address)
-        except (ValueError, httpx.InvalidURL):
+            scheme = urlsplit(address).scheme
+            there = origin_of("upload", address) if scheme in ("https", self._mine.scheme) else None
+        except ValueError:
             raise InputError(f"the coordinator asks to send the report to {upload!r:.100}; nothing is sent") from None
-        if scheme != "https" and scheme != urlsplit(self.url).scheme:
+        if there is None:
             raise InputError(f"the coordinator asks to send the report over {scheme or 'nothing'}; nothing is sent")
-        if not elsewhere:
-            if there != mine:
-                raise InputError("the coordinator asks to send the report to another server; nothing is sent")
-            return address
-        second = self.promise.second
-        if there == mine:
-            raise InputError(f"the coordinator asks for what only a {second} may see; nothing is sent")
-        promised = self.promise.shuffler or self.promise.helper
-        if promised is not None and _origin(address) != _origin(promised):
+        promised = self.promise.other if elsewhere else None
+        if promised is None and (there.host, there.port) != (self._mine.host, self._mine.port):
+            raise InputError("the coordinator asks to send the report to another server; nothing is sent")
+        if promised is not None and there != origin_of("", promised):
             raise InputError(
-                f"the {second} {promised} was promised, but the coordinator names {upload!r:.100}; nothing is sent"
+                f"the {self.promise.second} {promised} was promised, but the coordinator names {upload!r:.100}; "
+                "nothing is sent"
             )
         return address
 
@@ -241,18 +253,19 @@ class Device:
         A share for a helper goes first: a share that is at the coordinator, and not at the helper, would be counted by
         neither.
         """
-        sent = Outcome.ANSWERED
-        for address, body in (*([outgoing.twin] if outgoing.twin else []), (outgoing.address, outgoing.body)):
-            sent = self._put(address, outgoing.token, body)
+        sent, twin = Outcome.ANSWERED, outgoing.twin
+        own = (outgoing.address, outgoing.body, JSON if twin is None else OCTETS)
+        for address, body, kind in (*([(*twin, JSON)] if twin else []), own):
+            sent = self._put(address, outgoing.token, body, kind)
             if sent is not Outcome.ANSWERED:
                 break
         if sent is not Outcome.OFFLINE:
             self.memory.forget(outgoing.wave)
         return sent
 
-    def _put(self, address: str, token: str, body: bytes) -> Outcome:
+    def _put(self, address: str, token: str, body: bytes, kind: str) -> Outcome:
         """Send a report or a share, and say how that ended."""
-        headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
+        headers = {"content-type": kind, "authorization": f"Bearer {token}"}
         try:
             answer = self._caller.request("PUT", address, headers, body)
         except httpx.RequestError:
@@ -267,7 +280,7 @@ class Device:
         self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None
     ) -> httpx.Response:
         mine = {"authorization": f"Bearer {self.memory.key}", **(headers or {})}
-        mine |= {} if body is None else {"content-type": "application/json"}
+        mine |= {} if body is None else {"content-type": JSON}
         answer = self._caller.request(method, f"{self.url}/v2/studies/{self.study}{path}", mine, body)
         if is_not_now(answer):
             raise httpx.TransportError(f"the coordinator answered {answer.status_code}")
@@ -278,10 +291,6 @@ class Device:
         if answer.status_code not in (200, 201):
             raise _stranger(answer)
         return answer
-
-
-def _body(said: dict[str, Any] | None) -> bytes:
-    return json.dumps(said, allow_nan=False).encode()
 
 
 def _pause(seconds: object) -> float | None:
@@ -300,15 +309,6 @@ def _wave_of(invitation: dict[str, Any]) -> int:
 def _block_of(wave: dict[str, Any]) -> int:
     """Return the block of the wave that the report is about; the whole wave is its only block if nothing is said."""
     return require_integer("the block of an invitation", wave.get("block", 1), least=1, most=MOST_WAVE)
-
-
-def _server(url: str) -> tuple[str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
-def _origin(url: str) -> tuple[str, tuple[str | None, int | None]]:
-    return urlsplit(url).scheme, _server(url)
 
 
 def _stranger(answer: httpx.Response) -> httpx.TransportError:

@@ -7,6 +7,7 @@ import math
 import os
 import secrets
 import sqlite3
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,17 +42,17 @@ class Outgoing:
     address: str
     token: str
     body: bytes
-    twin: tuple[str, bytes] | None = None  # the address and body of the share that a helper gets first
+    twin: tuple[str, bytes] | None = None  # of a shared report, whose body is no JSON: what a helper gets first
 
     @property
     def report(self) -> list[float]:
         """The report, put together again if it is shared."""
-        numbers = list(map(float, json.loads(self.body)["report"]))
         if self.twin is None:
-            return numbers
+            return list(map(float, json.loads(self.body)["report"]))
         said = json.loads(self.twin[1])
-        theirs = said.pop("report")
-        return [(ours + other) % Batch(**said).modulus for ours, other in zip(numbers, theirs, strict=True)]
+        both = self.body, b64decode(said.pop("report"))
+        ours, theirs = (Batch(**said).prio3.outputs(holder, [share])[0].tolist() for holder, share in enumerate(both))
+        return [float((one + other) % Batch(**said).modulus) for one, other in zip(ours, theirs, strict=True)]
 
 
 class Fact:

@@ -54,7 +54,8 @@ def dimensions(problem: Problem) -> int:
 
 def rows_of(problem: Problem, plan: Plan, feedback: Feedback, own: bool = False) -> Rows:
     """Return the rows of one wave, with the noise to expect or people's own."""
-    noise = own_noise(problem, plan, feedback)[0] if own else total_noise(problem, plan, feedback)
+    seen = own and not problem.of_people
+    noise = own_noise(problem, plan, feedback)[0] if seen else total_noise(problem, plan, feedback)
     return Rows(problem.decisions.points[plan.arms], feedback.mean - problem.means[plan.arms], noise)
 
 
@@ -62,13 +63,24 @@ SMALL = 1e-30  # so that nothing is divided by zero where people do not vary at 
 
 
 def total_noise(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
-    """Compute the covariance of a wave's averages, as expected: people's deviations, rounds, and privacy."""
-    return _with_rounds(problem, plan, feedback, problem.answer_noise(plan.arms, plan.lived, feedback.effective))
+    """Compute the covariance of a wave's averages, as expected: people's deviations, rounds, and privacy.
+
+    Of the same people in every wave, the mean of those who answered differs from that of all by those who did not.
+    """
+    noise = _with_rounds(problem, plan, feedback, problem.answer_noise(plan.arms, plan.lived, feedback.effective))
+    if missing := missing_part(plan, feedback):
+        noise = noise + missing * problem.most_differing**2 * problem.covariance(plan.arms, plan.arms)
+    return noise
+
+
+def missing_part(plan: Plan, feedback: Feedback) -> float:
+    """Return the variance of the mean of those who answered around that of all who should, in units of v^2 k."""
+    return max(1 / feedback.count - 1 / plan.same, 0.0) if plan.same else 0.0
 
 
 def _with_rounds(problem: Problem, plan: Plan, feedback: Feedback, people: Array) -> Array:
     """Add to people's noise what happened to everybody in these rounds, and what privacy added."""
-    noise = people + problem.shocks.variance / feedback.kept * problem.shock_noise(plan.pulls)
+    noise = people + problem.shocks.variance / feedback.kept * problem.shock_noise(plan.turns)
     return noise if feedback.noise is None else noise + feedback.noise
 
 
@@ -77,8 +89,12 @@ def own_noise(problem: Problem, plan: Plan, feedback: Feedback) -> tuple[Array, 
 
     Where single answers are seen, it is their own covariance, with the model's as that of `TRUST` people more: the
     posterior of an inverse Wishart prior. Where people vary more than that, they count as they are seen. For Gaussian
-    people the scatter is independent of the averages. Where only totals are seen, it is what is expected.
+    people the scatter is independent of the averages. Where only totals are seen, it is what is expected. Of the same
+    people in every wave the scatter shows how they differ, which is no noise.
     """
+    if problem.of_people:
+        people = problem.answer_noise(plan.arms, plan.lived, feedback.effective)
+        return _with_rounds(problem, plan, feedback, people), math.inf
     if feedback.scatter is None or feedback.variances is None or feedback.freedom <= 0:
         return total_noise(problem, plan, feedback), math.inf
     model, scatter = problem.answer_noise(plan.arms, plan.lived), feedback.scatter
@@ -113,15 +129,16 @@ def _shocks(problem: Problem, history: Sequence[Answered]) -> Shocks:
     prior = problem.shocks
     found = [(prior.freedom, prior.variance, 0.0)] if prior.freedom > ASSUMED else []
     for plan, feedback in history:
-        if feedback.by_block is None or len(plan.arms) < 2:
+        if feedback.by_block is None or len(plan.arms) < 2 or plan.counts is not None:  # unequal rounds differ more
             continue
         blocks, arms = feedback.by_block.shape
         rest = feedback.by_block - feedback.by_block.mean(axis=0)
         rest = rest - rest.mean(axis=1, keepdims=True)
-        freedom, rounds = (blocks - 1) * (arms - 1), float(plan.lived[0])
+        freedom, rounds = (blocks - 1) * (arms - 1), float(plan.turns[0] // blocks)
         people = problem.answer_noise(plan.arms, plan.lived)
-        if feedback.scatter is not None and feedback.scatter.ndim == 2 and feedback.freedom > arms:
-            people = feedback.scatter
+        scatter = None if problem.of_people else feedback.scatter
+        if scatter is not None and scatter.ndim == 2 and feedback.freedom > arms:
+            people = scatter
         part = rounds * blocks * feedback.kept / feedback.effective * within(people)
         found.append((freedom, rounds * float(np.square(rest).sum()) / freedom, part))
     if not found:

@@ -99,7 +99,7 @@ class Streamed:
         width = noise + norm_bound * np.sqrt(bias + slack)
         # Where rounding could matter (next to the arms, where there is hardly any bias), the direct way is sharper.
         direct = np.flatnonzero(width > (1 + SHARP) * (noise + norm_bound * np.sqrt(bias)))
-        if self.estimator.clipping is not None:
+        if self.estimator.biases:
             direct = np.arange(len(g))
         weights = (g[direct] / (self.theta + c[direct, None])) @ self.basis
         width[direct] = self.estimator.width_of(weights, cross[direct], square[direct], norm_bound)

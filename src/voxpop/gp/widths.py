@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,13 +149,22 @@ class AffineEstimator:
     """
 
     def __init__(
-        self, problem: Problem, arms: Indices, noise: Array, clipping: Array | None = None, z: float | None = None
+        self,
+        problem: Problem,
+        arms: Indices,
+        noise: Array,
+        clipping: Array | None = None,
+        z: float | None = None,
+        biases: Sequence[Array] = (),
     ) -> None:
         self.problem, self.arms = problem, arms
         self.z = -float(ndtri(problem.beta / 2)) if z is None else z
         gram = problem.covariance(arms, arms)
-        self.gram, self.noise, self.clipping = gram, noise, clipping
-        self.theta, self.basis = shared_coordinates(gram, noise)  # (arms,), and (arms, arms) into the eigenbasis
+        self.gram, self.noise = gram, noise
+        self.biases = [*biases, *(() if clipping is None else (clipping,))]  # each at most sqrt(a'C a)
+        # Weights may be any: they are chosen as if most of these biases were noise.
+        searched = noise if not biases else noise + np.sum(biases, axis=0) / self.z**2
+        self.theta, self.basis = shared_coordinates(gram, searched)  # (arms,), and (arms, arms) into the eigenbasis
 
     def values(self, at: Indices, norm_bound: float) -> Affine:
         """Estimate f(x)."""
@@ -191,4 +200,6 @@ class AffineEstimator:
         rounding = (len(self.arms) + 4) * EPS * size * size * float(self.problem.prior_variance.max())
         bias = square - 2 * np.einsum("ij,ij->i", weights, cross) + inner
         width = self.z * root_form(weights, self.noise) + norm_bound * np.sqrt(np.maximum(bias, 0.0) + rounding)
-        return np.asarray(width if self.clipping is None else width + root_form(weights, self.clipping))
+        for bias in self.biases:
+            width = width + root_form(weights, bias)
+        return np.asarray(width)

@@ -34,7 +34,9 @@ DIGITS = {  # the whole part, in groups of three or in one; decimals; exponent
 }
 PLAIN = re.compile(r"[-+]?[0-9]*\.?[0-9]*(?:E[-+]?[0-9]+)?", re.IGNORECASE)
 
-MISSING = {"na", "n/a", "nan", "null", "-", "--", "?", "#nv"}  # "#nv" is Excel's #N/A in German
+MISSING = {"na", "n/a", "n.a.", "k.a.", "k. a.", "nan", "nat", "null", "-", "--", "?", "#nv"}  # "#nv" is Excel's #N/A
+YES = {"yes", "y", "true", "ja", "wahr", "oui", "vrai", "si", "s\u00ed"}  # an answer of 1
+NO = {"no", "n", "false", "nein", "falsch", "non", "faux"}  # and of 0
 INFINITE = re.compile(r"[-+]?inf(?:inity)?", re.IGNORECASE)
 MONTH = r"(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-zäé]*\.?"
 DATE = re.compile(
@@ -149,6 +151,12 @@ def kind_of(cell: str) -> Kind:
 def is_plain(cell: str) -> bool:
     """Return True if a program would read the number as a person does: digits and at most a decimal point."""
     return PLAIN.fullmatch(cell.strip()) is not None
+
+
+def truth_of(cell: str) -> float | None:
+    """Return yes as 1 and no as 0, in some languages; None if a cell is neither."""
+    word = cell.strip().lower()
+    return 1.0 if word in YES else 0.0 if word in NO else None
 
 
 def whole_number(cell: str) -> int | None:

@@ -12,21 +12,21 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from voxpop.calibration.pilot import round_among
-from voxpop.errors import InputError, require_choice
-from voxpop.io.cells import COMMA, MARKS, PERCENT, POINT, Amount, Kind, amount_of, is_plain, kind_of
+from voxpop.errors import InputError, all_of, require_choice
+from voxpop.io.cells import COMMA, MARKS, PERCENT, POINT, Amount, Kind, amount_of, is_plain, kind_of, truth_of
 from voxpop.io.csv_text import Column, TextTable
 
 NAMES = {POINT: "point", COMMA: "comma"}
 NO_NUMBER = {  # what to say of a cell that should be a number
-    Kind.EMPTY: "fill it in",
+    Kind.EMPTY: "leave the row out",
     Kind.INFINITE: "is not a finite number; correct it",
-    Kind.MISSING: "is a missing value; fill it in, or leave the line out",
+    Kind.MISSING: "is a missing value; leave the row out",
     Kind.DATE: "is a date, perhaps made of a number by a spreadsheet; write a number, such as the days since a start",
     Kind.QUANTITY: "is not a number that can be read; write the digits alone, such as 250",
-    Kind.WORD: "is not a number; correct it",
+    Kind.WORD: "is not a number; correct it, or leave the row out",
 }
 
 
@@ -37,10 +37,13 @@ class Numbers:
     values: tuple[float, ...]
     unit: str = ""
     example: str = ""  # a cell that is not written plainly, if there is one
+    truths: bool = False  # the cells are yes and no
 
     @property
     def reading(self) -> str:
         """How the cells were read, for people: empty if there is nothing to say."""
+        if self.truths:
+            return ", 1 for yes and 0 for no"
         unit = f", in {self.unit}" if self.unit else ""
         return f"{unit}, read from {self.example!r}" if self.example else ""
 
@@ -67,18 +70,21 @@ def read_columns(
     refusal of a column that may be either; {name} in it stands for the column.
     """
     worded = [name for name in either if all(kind_of(cell) is Kind.WORD for cell in table[name].cells)]
-    found: dict[str, Numbers | Words] = {name: _words(table[name]) for name in (*words, *worded)}
-    amounts = {
-        name: _Amounts.of(table[name], remedy if name in either else "")
-        for name in (*numbers, *either)
-        if name not in found and name not in missing
-    }
+    told = (*words, *worded)
+    found: dict[str, Numbers | Words] = dict(
+        zip(told, all_of(*(partial(_words, table[name]) for name in told)), strict=True)
+    )
+    truths = {name: _truths(table[name]) for name in numbers if name not in missing}
+    found |= {name: column for name, column in truths.items() if column is not None}
+    left = [name for name in (*numbers, *either) if name not in found and name not in missing]
+    read = all_of(*(partial(_Amounts.of, table[name], remedy if name in either else "") for name in left))
+    amounts = dict(zip(left, read, strict=True))
     everywhere = {cells.shown for cells in amounts.values()} - {None}
     for name, cells in amounts.items():
         others = {other.shown for other in amounts.values() if other is not cells}
         found[name] = cells.numbers(everywhere, others, table.separator)
     for name in missing:
-        if all(amount_of(cell) is None for cell in table[name].cells):
+        if all(amount_of(cell) is None and truth_of(cell) is None for cell in table[name].cells):
             raise InputError(f"{table.path}: no cell of the column {name} is a number; check which column holds it")
         found[name] = Numbers(tuple(_alone(cell, everywhere) for cell in table[name].cells))
     return found
@@ -94,7 +100,8 @@ def _alone(cell: str, everywhere: set[str | None]) -> float:
     """
     amount = amount_of(cell)
     if amount is None:
-        return float(cell) if kind_of(cell) is Kind.INFINITE else math.nan
+        truth = truth_of(cell)
+        return float(cell) if kind_of(cell) is Kind.INFINITE else math.nan if truth is None else truth
     mark = amount.shows
     if mark is None and len(everywhere) == 1:
         (mark,) = everywhere
@@ -105,6 +112,13 @@ def _at(amount: Amount, mark: str) -> float:
     value = amount.at(mark)
     assert value is not None  # a mark that cannot be was refused
     return value
+
+
+def _truths(column: Column) -> Numbers | None:
+    """Read a column of yes and no; None if it holds anything else, or nothing."""
+    truths = [truth for cell in column.cells if (truth := truth_of(cell)) is not None]
+    whole = truths and len(truths) == len(column.cells)
+    return Numbers(tuple(truths), example=column.cells[0], truths=True) if whole else None
 
 
 def _words(column: Column) -> Words:
@@ -131,14 +145,16 @@ class _Amounts:
         kinds = {row: kind_of(column.cells[row]) for row, amount in enumerate(amounts) if amount is None}
         if not kinds:
             return cls(column, tuple(filter(None, amounts)))
-        row, ending = next(iter(kinds)), f"; {remedy.format(name=column.name)}" if remedy else ""
+        unlike = (row for row in kinds if truth_of(column.cells[row]) is None)  # what is neither yes nor no
+        row, ending = next(unlike, next(iter(kinds))), f"; {remedy.format(name=column.name)}" if remedy else ""
         words = [row for row, kind in kinds.items() if kind is Kind.WORD]
         if remedy and len(words) > len(amounts) - len(kinds):  # more words than numbers
             row = next(row for row in range(len(amounts)) if kinds.get(row) is not Kind.WORD)
             kind = kinds.get(row, Kind.NUMBER)
             if kind is not Kind.EMPTY:
                 raise column.refusal(row, f"is {kind.value} among words such as {column.cells[words[0]]!r}{ending}")
-        raise column.refusal(row, NO_NUMBER[kinds[row]] + (ending if column.cells[row] else ""))
+        named = kinds[row] not in (Kind.EMPTY, Kind.MISSING)
+        raise column.refusal(row, NO_NUMBER[kinds[row]] + (ending if named else ""))
 
     @cached_property
     def shown(self) -> str | None:
@@ -209,6 +225,25 @@ class Roles:
     ignored: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     round: str | None = None  # the column that says when something was tried; found by its name unless given
+    person: str | None = None  # the columns of people and of answers, if they are not called so
+    reward: str | None = None
+    wide: str | None = None  # the parameter of which a wide table has a column for each value
+    perhaps: bool = False  # the reward may only be called so, with the answers in the column reward or average
+
+    def synonyms(self, measure: str) -> dict[str, str]:
+        """Return what columns are called in a table, by their names in lower case."""
+        known = {**SYNONYMS, measure: "reward"} | ({"average": "reward"} if self.perhaps else {})
+        for name, given in (("person", self.person), ("reward", self.reward)):
+            if given is not None:
+                known = {other: role for other, role in known.items() if role != name} | {given.strip().lower(): name}
+        return known
+
+    def require(self, table: TextTable) -> None:
+        """Refuse a table without people or answers, or without what was said to hold them."""
+        for name, given in (("person", self.person), ("reward", self.reward)):
+            if given is not None and name not in table.names:
+                require_choice("column", given, [name for name in table.names if name not in RESERVED])
+        table.require("person", "reward", options=("person", "reward"))
 
     def round_of(self, table: TextTable) -> str | None:
         """Return the name of the column that says when something was tried; None if none does."""
@@ -222,7 +257,7 @@ class Roles:
         return require_choice("round column", self.round, others)
 
     def select(self, table: TextTable) -> list[str]:
-        """Return the names of the parameters, in the order of the table; refuse columns that hardly are any."""
+        """Return the names of the parameters, in the order of the table."""
         known = [name for name in table.names if name not in RESERVED]
         for name in (*self.parameters, *self.ignored, *self.choices):
             if name in RESERVED:
@@ -234,15 +269,23 @@ class Roles:
         chosen = [name for name in known if name not in (*self.ignored, self.round_of(table))]
         if self.parameters:
             return [name for name in known if name in self.parameters or name in self.choices]
-        people = table["person"].cells
-        for (one, several), applies in REASONS.items():
-            odd = [name for name in chosen if name not in self.choices and applies(table[name], people)]
-            if odd:
-                what = f"column {odd[0]} {one} and is hardly a parameter"
-                if len(odd) > 1:
-                    what = f"columns {', '.join(odd[:-1])} and {odd[-1]} {several} and are hardly parameters"
-                raise InputError(f"{table.path}: {what}; {self.remedy(odd, chosen)}")
         return chosen
+
+    def odd(self, table: TextTable, chosen: Collection[str]) -> dict[str, str]:
+        """Return the columns that hardly are parameters, and why, unless they were said to be."""
+        people, found = table["person"].cells, dict[str, str]()
+        for reason, applies in ({} if self.parameters else REASONS).items():
+            found |= {
+                name: reason for name in chosen if name not in (*found, *self.choices) and applies(table[name], people)
+            }
+        return found
+
+    def refuse_odd(self, table: TextTable, chosen: Collection[str]) -> None:
+        """Refuse columns that hardly are parameters, all at once."""
+        if odd := self.odd(table, chosen):
+            said = ", ".join(f"column {name} {reason}" for name, reason in odd.items())
+            are = "is hardly a parameter" if len(odd) == 1 else "are hardly parameters"
+            raise InputError(f"{table.path}: {said} and {are}; {self.remedy(odd, chosen)}")
 
     def remedy(self, odd: Iterable[str], chosen: Iterable[str]) -> str:
         """Say how to leave out some columns, or to keep them."""
@@ -268,11 +311,11 @@ def _never_repeats(column: Column, people: tuple[str, ...]) -> bool:
     return named or all(kind_of(cell) in (Kind.WORD, Kind.QUANTITY) for cell in column.cells)
 
 
-REASONS: dict[tuple[str, str], Callable[[Column, tuple[str, ...]], bool]] = {  # said of one column, and of several
-    ("counts the rows", "count the rows"): lambda column, _: len(column.cells) >= MANY and column.counts_rows,
-    ("holds dates or times", "hold dates or times"): lambda column, _: (
+REASONS: dict[str, Callable[[Column, tuple[str, ...]], bool]] = {
+    "counts the rows": lambda column, _: len(column.cells) >= MANY and column.counts_rows,
+    "holds dates or times": lambda column, _: (
         2 * sum(kind_of(cell) is Kind.DATE for cell in column.cells) > len(column.cells)
     ),
-    ("differs in every row, as an identifier does,", "differ in every row, as identifiers do,"): _never_repeats,
-    ("never changes within a person, as an age does,", "never change within a person, as an age does,"): _describes,
+    "differs in every row, as an identifier does,": _never_repeats,
+    "never changes within a person, as an age does,": _describes,
 }

@@ -6,17 +6,24 @@ writes in western Europe. The separator is the one of , ; tab and | that fits ev
 without a name that counts the rows. What the cells mean is the business of `columns.py`.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import re
+from collections.abc import Collection
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-from voxpop.errors import InputError, one_of
+from voxpop.errors import InputError, one_of, said_of
 from voxpop.io.cells import whole_number
 from voxpop.io.files import read_bytes
+from voxpop.io.frames import read_parquet
+from voxpop.runtime.frames import Table
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 MARKS = {  # longer ones first: that of UTF-32 begins with that of UTF-16
@@ -31,10 +38,10 @@ SAVE = "save the table as CSV (in Excel: File, Save As, CSV UTF-8) and give that
 OTHERS = {  # how files that are no text begin
     b"PK\x03\x04": f"is an Excel, LibreOffice or other zipped file; {SAVE}",
     b"\xd0\xcf\x11\xe0": f"is an Excel file of the old kind; {SAVE}",
-    b"PAR1": "is a Parquet file; write the table as CSV (in pandas: to_csv) and give that file",
     b"\x1f\x8b": "is compressed; unpack it first",
     b"%PDF": f"is a PDF; {SAVE}",
 }
+PARQUET = b"PAR1"
 PANDAS = re.compile(r"Unnamed: \d+")  # what pandas calls a column without a name
 
 
@@ -44,24 +51,28 @@ class Column:
 
     path: Path
     name: str
-    position: int  # from 1
+    position: int  # from 1; 0 if it was made of several
     lines: tuple[int, ...]
     cells: tuple[str, ...]
+    row: str = "line"  # what a row is called; those of a DataFrame are counted from 0
 
     def refusal(self, row: int, reason: str) -> InputError:
         """Return the refusal of a cell, which says where it stands."""
-        place = f"{self.path}, line {self.lines[row]}, column {self.position} ({self.name})"
-        return InputError(f"{place}: {self.cells[row]!r} {reason}" if self.cells[row] else f"{place} is ''; {reason}")
+        column = f", column {self.position}" if self.position else ""  # of a wide table there are several
+        place = f"{self.path}, {self.row} {self.lines[row]}{column} ({self.name})"
+        return InputError(
+            f"{place}: {self.cells[row]!r} {reason}" if self.cells[row] else f"{place} is empty; {reason}"
+        )
 
     def said(self, row: int) -> str:
         """Return another cell and its line, for a refusal."""
-        return f"{self.cells[row]!r} on line {self.lines[row]}"
+        return f"{self.cells[row]!r} on {self.row} {self.lines[row]}"
 
     @property
     def filled(self) -> tuple[str, ...]:
         """The cells, none of which may be empty."""
         if "" in self.cells:
-            raise self.refusal(self.cells.index(""), "fill it in")
+            raise self.refusal(self.cells.index(""), "fill it in, or leave the row out")
         return self.cells
 
     @property
@@ -90,23 +101,23 @@ class TextTable:
     def __getitem__(self, name: str) -> Column:
         return self.columns[self.names.index(name)]
 
-    def require(self, *names: str) -> None:
-        """Refuse a table that lacks one of these columns."""
-        for name in names:
-            if name not in self.names:
-                raise InputError(
-                    f"{self.path}, line 1 has no column {name!r}; it names {', '.join(self.names)}; "
-                    f"add the column, or rename the one that holds the {name}"
-                )
+    def require(self, *names: str, options: Collection[str] = ()) -> None:
+        """Refuse a table that lacks some of these columns; those of `options` can be named on the command line."""
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            said = " and ".join(f"--{name} NAME" for name in missing if name in options)
+            remedy = f"say which holds it: {said}" if said else "add it, or rename the one that holds it"
+            has = f"it has {', '.join(self.names)}"
+            raise InputError(f"{self.path} has no column {' and no column '.join(missing)}; {has}; {remedy}")
 
 
 def read_table(
-    path: Path, synonyms: dict[str, str] | None = None, content: bytes | None = None, single: bool = False
+    path: Path, synonyms: dict[str, str] | None = None, content: bytes | Table | None = None, single: bool = False
 ) -> TextTable:
     r"""Read a table whose first line names its columns; `synonyms` renames them, by their names in lower case.
 
-    With `content` nothing is read from the disk, and the path is only what errors call it. A `single` column is enough
-    where that is said.
+    With `content` nothing is read from the disk, and the path is only what errors call it; it may be a table of a
+    program. A file may be Parquet, too. A `single` column is enough where that is said.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "people.csv"
@@ -117,7 +128,11 @@ def read_table(
     >>> table.separator, table.notes
     (';', ('people.csv is not UTF-8 and was read as Windows-1252 text, as Excel writes it',))
     """
-    text, notes = _text(path, read_bytes(path) if content is None else content)
+    content = read_bytes(path) if content is None else content
+    if isinstance(content, Table) or content.startswith(PARQUET):
+        with said_of(path) if isinstance(content, bytes) else nullcontext():
+            return _of_columns(path, content if isinstance(content, Table) else read_parquet(content), synonyms or {})
+    text, notes = _text(path, content)
     separator, lines = _cut(path, text, single)
     number, heading = lines[0]
     rows = [(line, _fitted(cells, len(heading))) for line, cells in lines[1:]]
@@ -134,6 +149,26 @@ def read_table(
             "them, or take out what stands above the heading"
         )
     return TextTable(path, separator, tuple(columns), (*notes, *left_out))
+
+
+def _of_columns(path: Path, table: Table, synonyms: dict[str, str]) -> TextTable:
+    """Write the cells of a table as text, in which each number is as exact as it was."""
+    lines = tuple(table.lines or range(len(next(iter(table.columns.values())))))
+    columns = [
+        Column(
+            path, synonyms.get(str(name), str(heading)), place, lines, tuple(map(_cell, table.columns[heading])), "row"
+        )
+        for place, (name, heading) in enumerate(table.names.items(), start=1)
+    ]
+    called = [column.name for column in columns]
+    if twice := [column for column in columns if called.count(column.name) > 1]:
+        headings = " and ".join(str(list(table.columns)[column.position - 1]) for column in twice)
+        raise InputError(f"{path} has the columns {headings}, both of which hold the {twice[0].name}; drop one of them")
+    return TextTable(path, ",", tuple(columns))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None or value != value else str(value).strip()
 
 
 def _columns(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) -> tuple[list[Column], list[str]]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from voxpop.errors import InputError
-from voxpop.runtime.frames import INSTALL
+from voxpop.runtime.frames import INSTALL, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,9 @@ def data_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     return pd.DataFrame(list(rows))
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet may take text that begins like this for a formula
+SPLITS = re.compile(r"[,;|\t\r\n\"]")  # where spreadsheets split lines, each in some countries
+# A spreadsheet may take text that begins like this for a formula, also behind what it takes for a separator.
+FORMULA = re.compile(r"(^|[;|\r\n] *)([=+@\t\r-])")
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -41,11 +43,8 @@ def as_csv(columns: Sequence[str], rows: Rows) -> bytes:
     >>> as_csv(["tea", "reward"], [{"tea": "green", "reward": -0.5}, {"tea": "=1+1", "reward": None}])
     b"tea,reward\ngreen,-0.5\n'=1+1,\n"
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_harmless, columns))
-    writer.writerows([_harmless(row[column]) for column in columns] for row in rows)
-    return text.getvalue().encode()
+    lines = [columns, *([row[column] for column in columns] for row in rows)]
+    return "".join(",".join(map(_cell, line)) + "\n" for line in lines).encode()
 
 
 def as_json(content: Any) -> bytes:
@@ -72,6 +71,21 @@ def as_parquet(columns: Sequence[str], rows: Rows) -> bytes:
     return made.getvalue()
 
 
+def read_parquet(content: bytes) -> Table:
+    """Read the columns of a Parquet file, if pyarrow is installed."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError(f"a Parquet file needs pyarrow; {INSTALL}, or give a CSV file") from None
+    try:
+        return Table.of(pq.read_table(io.BytesIO(content)).to_pydict())
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"this Parquet file cannot be read ({error!s:.80}); write it again, or give a CSV file"
+        ) from None
+
+
 def finite(content: Any) -> Any:
     """Return plain data with None in place of numbers that JSON does not have."""
     if isinstance(content, Mapping):
@@ -81,8 +95,12 @@ def finite(content: Any) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
-def _harmless(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+def _cell(value: Any) -> str:
+    """Write a cell; it is in quotes if a program might split it, and harmless if one does all the same."""
+    if isinstance(value, str):
+        value = FORMULA.sub(lambda begins: f"{begins[1]}'{begins[2]}", value)
+    text = "" if value is None else str(value)
+    return '"' + text.replace('"', '""') + '"' if SPLITS.search(text) else text
 
 
 def _alike(values: list[Any]) -> list[Any]:

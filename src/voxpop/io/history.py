@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,14 +19,16 @@ from voxpop.io.csv_text import Column, read_table
 from voxpop.model.problem import Indices
 
 WEEK = 7  # days
+DAY = 24 * 60  # minutes
 
 
-def read_history(path: Path, column: str | None = None) -> ShockEstimate:
+def read_history(path: Path, column: str | None = None, content: bytes | None = None) -> ShockEstimate:
     """Estimate shocks from a column of a file; a column date, day, week, round or time says which rounds are missing.
 
-    Empty cells are gaps. A weekly cycle is looked for if the rounds are days.
+    Empty cells are gaps. A weekly cycle is looked for if the rounds are days. With `content` nothing is read from the
+    disk, and the path is only what errors call it.
     """
-    table = read_table(path, single=True)
+    table = read_table(path, content=content, single=True)
     when = round_among(table.names, (column or "",))
     measured = [name for name in table.names if name != when]
     if column is not None:
@@ -39,17 +41,22 @@ def read_history(path: Path, column: str | None = None) -> ShockEstimate:
     some = replace(table, columns=(replace(cells, lines=lines, cells=filled),))
     found = read_columns(some, [cells.name])[cells.name]
     assert isinstance(found, Numbers)
-    places, first = (np.arange(len(cells.cells)), None) if when is None else _places(table[when])
+    places, first, uneven = (np.arange(len(cells.cells)), None, False) if when is None else _places(table[when])
     series = np.full(places[-1] + 1, np.nan)
     series[places[kept]] = found.values
     with said_of(path):
-        return estimate_shocks(series, None if first is None else WEEK, first or 0)
+        return replace(estimate_shocks(series, None if first is None else WEEK, first or 0), uneven=uneven)
 
 
-def _places(column: Column) -> tuple[Indices, int | None]:
-    """Return the rounds of the rows, from 0, and on which day of the week they begin; None if they are not days."""
-    days = day_of(column.filled[0]) is not None
-    numbers = [day_of(cell) if days else whole_number(cell) for cell in column.cells]
+def _places(column: Column) -> tuple[Indices, int | None, bool]:
+    """Return the rounds of the rows, from 0, on which day of the week they begin, and whether dates are uneven.
+
+    There is no day of the week if rounds are not days.
+    """
+    dates = day_of(column.filled[0]) is not None
+    numbers = [minute_of(cell) if dates else whole_number(cell) for cell in column.cells]
+    if dates and None not in numbers and any(after <= before for before, after in pairwise(filter(None, numbers))):
+        numbers = [minute_of(cell, absolute=True) for cell in column.cells]  # clocks may have been set back
     known = [number for number in numbers if number is not None]
     if len(known) < len(numbers):
         raise column.refusal(numbers.index(None), "is not a date such as 2024-05-31, nor a round's number; correct it")
@@ -62,8 +69,27 @@ def _places(column: Column) -> tuple[Indices, int | None]:
     step = int(steps.min()) if len(steps) else 1
     places = (np.array(known) - known[0]) // step
     if (steps % step).any() or places[-1] > SPARSE * len(known):  # months, or numbers that are no rounds
-        return np.arange(len(known)), None
-    return places, known[0] % WEEK if step == 1 and (days or column.name.lower() == "day") else None
+        return np.arange(len(known)), None, True
+    if dates:
+        return places, known[0] // DAY % WEEK if step == DAY else None, False
+    return places, known[0] % WEEK if step == 1 and column.name.lower() == "day" else None, False
+
+
+def minute_of(cell: str, absolute: bool = False) -> int | None:
+    """Read a date or a time as the number of its minute, by the local clock or by UTC; None if it is none.
+
+    >>> minute_of("2024-05-31T01:30") - minute_of("2024-05-31"), minute_of("31.05.2024") == minute_of("2024-05-31")
+    (90, True)
+    """
+    if (day := day_of(cell)) is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(cell)
+    except ValueError:
+        return DAY * day
+    if moment.tzinfo is not None:
+        moment = (moment.astimezone(UTC) if absolute else moment).replace(tzinfo=None)
+    return DAY * moment.toordinal() + 60 * moment.hour + moment.minute
 
 
 def day_of(cell: str) -> int | None:

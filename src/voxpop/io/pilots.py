@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,15 @@ from voxpop.io import schema as wire
 from voxpop.io.columns import Roles
 from voxpop.io.files import locked, read_text, write_durably
 from voxpop.io.history import read_history
-from voxpop.io.tables import PilotTable, Ranges, read_pilot_table
+from voxpop.io.ranges import Ranges
+from voxpop.io.tables import PilotTable, read_pilot_table
 from voxpop.model.direction import Direction
 from voxpop.privacy.sources import Secure, Source
+from voxpop.runtime.frames import Table
 
 KIND = "voxpop released pilot"
 ENDING = ".released"
+TABLE = Path("the table")  # what errors call one that is in no file
 ADD_UP = "knowing that the epsilons of both releases add up"
 
 
@@ -145,18 +149,23 @@ def calibrate_file(
     watch: Callable[[], None] = lambda: None,
     reward_range: str | None = None,
     history: Any = None,
+    content: Table | None = None,
 ) -> tuple[Calibration, PilotTable, bool]:
-    """Calibrate from a CSV file; what is released of it with a protection is kept beside it, and used again.
+    """Calibrate from a file; what is released of it with a protection is kept beside it, and used again.
+
+    With `content`, a table of a program, there is no file, and noise is drawn in every call.
 
     Also return how the file was read, and whether anything was released just now.
     """
     require_settings(kernel, margin, reward_range)  # before anything is released
     kept = ReleasedPilot(path)
-    if protection is None:
+    if protection is None and content is None:
         kept.require_none()
-    table = read_pilot_table(path, protection is not None, roles, ranges, towards)
+    table = read_pilot_table(path, protection is not None, roles, ranges, towards, content)
     table.pilot.require_range(reward_range, table.place)
-    released, fresh = (None, False) if protection is None else kept.groups(table.pilot, protection, Secure())
+    released, fresh = None, False
+    if protection is not None and content is None:
+        released, fresh = kept.groups(table.pilot, protection, Secure())
     told = {"watch": watch, "reward_range": reward_range, "history": history}
     found = calibrate(table.pilot, table.space, kernel, margin, protection, None, released, **told)
     return found, table, fresh
@@ -170,11 +179,29 @@ def calibration_of(
     protection: Protection | None = None,
     reward_range: str | None = None,
     history: Any = None,
+    roles: Roles | None = None,
+    ranges: Ranges | None = None,
 ) -> Calibration:
-    """Calibrate from paths of CSV files, as `voxpop calibrate` does, or from what `calibrate` takes."""
+    """Calibrate from a CSV or Parquet file, as `voxpop calibrate` does, from a table, read alike, or from a `Pilot`."""
     history = read_history(Path(history)) if isinstance(history, str | PathLike) else history
     told: dict[str, Any] = {"reward_range": reward_range, "history": history}
-    if isinstance(pilot, str | PathLike):
-        towards = Direction.of(direction)
-        return calibrate_file(Path(pilot), towards, kernel, margin, protection, **told)[0]
-    return calibrate(pilot, None, kernel, margin, protection, direction=direction, **told)
+    if isinstance(pilot, Pilot):
+        return calibrate(pilot, None, kernel, margin, protection, direction=direction, **told)
+    of_file, towards = isinstance(pilot, str | PathLike), Direction.of(direction)
+    path, content = (Path(str(pilot)), None) if of_file else (TABLE, Table.of(pilot))
+    told |= {"roles": roles, "ranges": ranges, "content": content}
+    try:
+        found, table, _ = calibrate_file(path, towards, kernel, margin, protection, **told)
+    except InputError as error:
+        raise InputError(str(error) if of_file else for_python(str(error))) from None
+    return replace(found, notes=table.said)
+
+
+def for_python(text: str) -> str:
+    """Name arguments of `Study.from_pilot` instead of options of the command line."""
+    text = re.sub(r'--(ignore|parameter|choice) (?:"([^"]+)"|([^\s;,]+))', r'\1=["\2\3"]', text)
+    text = re.sub(r'"\] (ignore|parameter|choice)=\["', '", "', text)
+    text = re.sub(r"--(person|reward|wide) NAME", r'\1="NAME"', text)
+    return re.sub(r"--(low|high|values|step|points|only|allowed)\b", r"\1=", text).replace(
+        "--minimize", 'direction="minimize"'
+    )

@@ -22,6 +22,7 @@ from voxpop.model.calendar import Calendar
 from voxpop.model.decisions import Decisions
 from voxpop.model.direction import Direction
 from voxpop.model.kernels import KERNELS, Kernel
+from voxpop.model.money import Money
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Feedback, Plan
@@ -43,7 +44,7 @@ PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pil
 POOLED = ("answers", "covariance")  # and of one whose people tried different actions
 RARE: dict[type, tuple[str, ...]] = {  # left out if they say nothing
     Feedback: ("weighting", "by_block"),
-    Plan: ("sealed", "orders"),
+    Plan: ("sealed", "orders", "same", "washout", "played", "used", "counts", "planned"),
     Evidence: (*PROTECTED, *POOLED, "variances"),
 }
 
@@ -80,7 +81,7 @@ def encode(value: Any) -> Any:
     {'type': 'scaled', 'kernel': {'type': 'squared-exponential', 'length_scale': 0.2}, 'scale': 2.0}
     >>> from voxpop.privacy.none import PlainRelease
     >>> encode(PlainRelease(0.5, 3))
-    {'model': 'none', 'step': 0.5, 'arms': 3}
+    {'model': 'none', 'step': 0.5, 'arms': 3, 'low': None, 'high': None}
     """
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -173,6 +174,20 @@ def decode_kernel(data: Any) -> Kernel:
         raise InputError(f"the {data['type']} kernel needs {known}, got {sorted(arguments)}") from None
 
 
+def asks_again(policy: Policy) -> str:
+    """Return who answers in every wave, `panel` or `everybody`; empty if nobody is asked twice."""
+    return str(policy.settings().get("who", ""))
+
+
+def require_same_people(policy: Policy, privacy: Privacy) -> None:
+    """Refuse to ask people in every wave who are promised something for one answer."""
+    if (who := asks_again(policy)) and privacy.model != NoPrivacy.model:
+        raise InputError(
+            f"who = {who!r} asks the same people in every wave, and the {privacy.model} model's promise is for one "
+            "answer of a person; ask fresh people, or leave out the privacy"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Definition:
     """What a study begins with: the first record of its journal."""
@@ -187,16 +202,27 @@ class Definition:
     calendar: Calendar | None = None  # when its rounds are played, if that is known
     charged: tuple[Entry, ...] = ()  # for releases that were taken back before the journal began: of upgraded files
     calibration: Calibration | None = None  # where the problem's constants come from, if that is known; never stored
+    money: Money | None = None  # what the reward is worth, and for how many people, if that is known
 
     def __post_init__(self) -> None:
         if self.calendar is not None:
             self.calendar.check(self.problem.horizon)
+        require_same_people(self.policy, self.privacy)
+        if self.strata is not None and asks_again(self.policy):
+            raise InputError(
+                "people who answer in every wave are not weighed; leave out the strata, or ask fresh people"
+            )
         tolerance, (low, high) = self.policy.settings().get("tolerance"), self.problem.limits
         if tolerance is not None and tolerance >= high - low:
             raise InputError(
                 f"within the reward_range nothing is better by more than {high - low:g}, so that a tolerance of "
                 f"{tolerance:g} asks for nothing; give a smaller one"
             )
+
+    @property
+    def unit(self) -> str:
+        """What gains, costs and losses are measured in: money, or what the reward is called."""
+        return self.reward if self.money is None else self.money.unit
 
     @property
     def budget(self) -> Budget | None:
@@ -206,7 +232,7 @@ class Definition:
     def encode(self) -> dict[str, Any]:
         """Return the definition as plain data."""
         rest = {"strata": self.strata and dict(self.strata.shares), "charged": encode(self.charged)}
-        rest["calendar"] = encode(self.calendar)
+        rest["calendar"], rest["money"] = encode(self.calendar), encode(self.money)
         return {
             "problem": encode(self.problem),
             "policy": self.policy.settings(),
@@ -230,6 +256,7 @@ class Definition:
             Strata(data["strata"]) if "strata" in data else None,
             Calendar(**data["calendar"]) if "calendar" in data else None,
             tuple(decode(Entry, entry) for entry in data.get("charged", ())),
+            money=Money(**data["money"]) if "money" in data else None,
         )
 
 

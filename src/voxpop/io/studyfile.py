@@ -17,8 +17,10 @@ from voxpop.io import schema as wire
 from voxpop.io.files import read_text
 from voxpop.io.tables import STRATUM
 from voxpop.model.calendar import Calendar
-from voxpop.model.decisions import Choice, Float, Integer, Parameter, Space
+from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
+from voxpop.model.menu import KEYS, Menu
+from voxpop.model.money import Money
 from voxpop.model.options import options_of
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Strata
@@ -31,13 +33,16 @@ SECTIONS = {
     "reward": "what the reward is called",
     "direction": '"minimize" if people answer with costs, of which the least is best',
     "horizon": "the number of rounds",
-    "parameters": "a table for each, with its type (float, integer or choice) and its range or options",
-    "decisions": "sobol, and perhaps seed: so many points instead of the grid of the parameters' points",
+    "parameters": "a table for each, with its type (float, integer or choice), its range or options, and perhaps its "
+    "values, a step or a number of points",
+    "decisions": "only, a formula for those that exist; allowed, a list of them; or sobol and perhaps seed: so many "
+    "points instead of all combinations",
     "kernel": "its type, and what that takes",
     "model": "noise_std, bias_std and norm_bound; perhaps prior_mean, beta, ridge, reward_range, and shock_std with "
     "shock_freedom",
     "policy": "its name, and what it can be told",
     "calendar": "round, start, zone and perhaps closed: what a round is, and when the first one begins",
+    "money": "unit, people and perhaps answer: what a reward is measured in, for how many people, and a number's price",
     "strata": "the share of each part of the population, if people come unevenly",
     "privacy": "the trust model, and what people are promised",
     "service": "how a coordinator asks people",
@@ -68,7 +73,10 @@ def parse_study(path: Path, text: str) -> dict[str, Any]:
 def study_of(path: Path, data: Mapping[str, Any]) -> tuple[Problem, Policy]:
     """Make the problem and the policy of a study file's tables."""
     with said_of(path):
-        return _problem(data), make_policy(**(_table(data, "policy") if "policy" in data else {}))
+        problem, given = _problem(data), dict(_table(data, "policy") if "policy" in data else {})
+        if (money := money_of(path, data)) is not None:
+            given = money.settings([one.name for one in policy_options(given.get("name", DEFAULT))], given)
+        return problem, make_policy(**given)
 
 
 def read_study_file(path: Path) -> tuple[wire.Definition, bool]:
@@ -84,6 +92,7 @@ def read_study_file(path: Path) -> tuple[wire.Definition, bool]:
         direction,
         strata_of(path, data),
         calendar_of(path, data),
+        money=money_of(path, data),
     )
     return definition, "beta" in data["model"]
 
@@ -114,16 +123,25 @@ def strata_of(path: Path, data: Mapping[str, Any]) -> Strata | None:
 
 def calendar_of(path: Path, data: Mapping[str, Any]) -> Calendar | None:
     """Read the calendar of a study file, from its [calendar] table; None without one."""
-    if "calendar" not in data:
-        return None
     with said_of(path):
-        table, known = _table(data, "calendar"), options_of(Calendar)
-        for key in table:
-            require_choice("entry of [calendar]", key, [one.name for one in known])
-        for one in known:
-            if one.required and one.name not in table:
-                raise InputError(f"[calendar] lacks {one.name}; add it, such as {one.name} = {one.example!r}")
-        return Calendar(**table)
+        return Calendar(**_settings(data, "calendar", Calendar)) if "calendar" in data else None
+
+
+def money_of(path: Path, data: Mapping[str, Any]) -> Money | None:
+    """Read the money of a study file, from its [money] table; None without one."""
+    with said_of(path):
+        return Money(**_settings(data, "money", Money)) if "money" in data else None
+
+
+def _settings(data: Mapping[str, Any], name: str, kind: type) -> Mapping[str, Any]:
+    """Return a table of settings; refuse entries that it does not have, and one without what it needs."""
+    table, known = _table(data, name), options_of(kind)
+    for key in table:
+        require_choice(f"entry of [{name}]", key, [one.name for one in known])
+    for one in known:
+        if one.required and one.name not in table:
+            raise InputError(f"[{name}] lacks {one.name}; add it, such as {one.name} = {one.example!r}")
+    return table
 
 
 def rehearsal_rewards(path: Path, problem: Problem, data: Mapping[str, Any]) -> Array:
@@ -155,7 +173,10 @@ def space_of(data: Mapping[str, Any]) -> Space:
         if not isinstance(table, Mapping):
             raise InputError(f"parameters.{name} must be a table with a type, got {table!r}")
         made = PARAMETERS[require_choice(f"type of parameter {name}", table.get("type"), PARAMETERS)]
-        arguments = {key: value for key, value in table.items() if key not in ("type", "points")}
+        arguments = {key: value for key, value in table.items() if key not in ("type", *KEYS)}
+        numbers = [value for value in table.get("values") or () if isinstance(value, int | float)]
+        if made is not Choice and numbers:
+            arguments = {"low": min(numbers), "high": max(numbers), **arguments}
         try:
             with said_of(f"parameter {name}"):
                 parameters[name] = made(**arguments)
@@ -171,12 +192,7 @@ def _problem(data: Mapping[str, Any]) -> Problem:
     for key in data:
         require_choice("entry", key, SECTIONS)
     space = space_of(data)
-    if "decisions" in data:
-        table = _table(data, "decisions")
-        seed = require_integer("decisions.seed", table["seed"], least=0) if "seed" in table else None
-        decisions = space.sobol(require_integer("decisions.sobol", table.get("sobol"), least=1), seed)
-    else:
-        decisions = space.grid({name: table.get("points", 10) for name, table in data["parameters"].items()})
+    decisions = _decisions(data, space)
     model = _table(data, "model")
     known = ("noise_std", "bias_std", "norm_bound", "prior_mean", "beta", "ridge", "reward_range", *SHOCKS)
     for key in model:
@@ -188,6 +204,20 @@ def _problem(data: Mapping[str, Any]) -> Problem:
         raise InputError("the entry horizon is missing; add the number of rounds, such as horizon = 20000")
     kernel = wire.decode_kernel(data.get("kernel"))
     return Problem(decisions, kernel, horizon=data["horizon"], **model, pilot=_pilot(data, space))
+
+
+def _decisions(data: Mapping[str, Any], space: Space) -> Decisions:
+    """Make the decisions of the parameters' tables and of the table [decisions]."""
+    said = {key: {name: table[key] for name, table in data["parameters"].items() if key in table} for key in KEYS}
+    table = _table(data, "decisions") if "decisions" in data else {}
+    for key in table:
+        require_choice("entry of [decisions]", key, ("sobol", "seed", "only", "allowed"))
+    menu = Menu.of(said["points"] or None, said["values"], said["step"], table.get("only"), table.get("allowed"))
+    if "sobol" not in table:
+        return menu.decisions(space)
+    seed = require_integer("decisions.seed", table["seed"], least=0) if "seed" in table else None
+    among = space.sobol(require_integer("decisions.sobol", table["sobol"], least=1), seed)
+    return menu.decisions(space, among)
 
 
 def _pilot(data: Mapping[str, Any], space: Space) -> list[Evidence]:
@@ -237,9 +267,17 @@ def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def write_study(
-    calibration: Calibration, space: Space, horizon: int, points: int, name: str, policy: Mapping[str, Any]
+    calibration: Calibration,
+    space: Space,
+    horizon: int,
+    menu: Menu | int,
+    name: str,
+    policy: Mapping[str, Any],
+    reward: str = "",
+    money: Money | None = None,
 ) -> str:
-    """Write the text of a study file for a calibrated model."""
+    """Write the text of a study file for a calibrated model; a number instead of a menu is one of points."""
+    menu = menu if isinstance(menu, Menu) else Menu(menu).fitted(space, ())
     import tomlkit as toml
 
     document = toml.document()
@@ -250,14 +288,20 @@ def write_study(
         )
     )
     document.update(name=name, horizon=horizon)
+    if reward:
+        document.add("reward", reward)
     if calibration.direction is not Direction.MAXIMIZE:
         document.add("direction", str(calibration.direction))
     parameters = toml.table(is_super_table=True)
     for key, parameter in space.parameters.items():
         kind = next(kind for kind, made in PARAMETERS.items() if isinstance(parameter, made))
-        grid = {} if kind == "choice" else {"points": points}
-        parameters[key] = {"type": kind, **asdict(parameter), **grid}
+        parameters[key] = {"type": kind, **asdict(parameter), **menu.entry(key)}
     document["parameters"] = parameters
+    if menu.only or menu.allowed:
+        table = toml.table()
+        table.update({"only": menu.only} if menu.only else {})
+        table.update({"allowed": _decision_list(menu.allowed)} if menu.allowed else {})
+        document["decisions"] = table
     document["kernel"] = wire.encode(calibration.kernel)
     model = toml.table()
     for key in ("noise_std", "bias_std", "norm_bound", "prior_mean"):
@@ -275,6 +319,8 @@ def write_study(
         model[key].comment(SHOCKS[key])
     document["model"] = model
     document["policy"] = _policy_table(policy)
+    if money is not None:
+        document["money"] = {name: value for name, value in asdict(money).items() if value is not None}
     labels = calibration.pilot.labels or ()
     groups = toml.aot()
     for group in calibration.groups:
@@ -312,7 +358,7 @@ def _policy_table(policy: Mapping[str, Any]) -> Any:
         for one in policy_options(DEFAULT):
             if one.panel:
                 said = f"{one.help[0].lower()}{one.help[1:].rstrip('.')}"
-                table.add(toml.comment(f"{f'{one.name} = {one.example}':22} # {said}"))
+                table.add(toml.comment(f"{f'{one.name} = {one.example!r}':22} # {said}"))
     return table
 
 

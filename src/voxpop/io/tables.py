@@ -4,115 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from voxpop.calibration.pilot import Pilot
-from voxpop.errors import InputError, require_choice, said_of
-from voxpop.io.cells import PERCENT, whole_number
+from voxpop.errors import InputError, all_of, said_of
+from voxpop.io.cells import PERCENT
 from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_columns
-from voxpop.io.csv_text import Column, TextTable, read_table
+from voxpop.io.csv_text import TextTable, read_table
 from voxpop.io.history import day_of
+from voxpop.io.ranges import Ranges
+from voxpop.io.wide import long_of
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
+from voxpop.model.menu import Menu
+from voxpop.model.words import person_of
 from voxpop.runtime.frames import Table
-
-
-@dataclass(frozen=True)
-class Ranges:
-    """Limits by parameter, and which parameters are spaced by their logarithm or are whole numbers.
-
-    The name "" stands for the only numeric parameter.
-    """
-
-    low: Mapping[str, float] = field(default_factory=dict)
-    high: Mapping[str, float] = field(default_factory=dict)
-    log: tuple[str, ...] = ()
-    integer: tuple[str, ...] = ()
-
-    def of(self, numeric: Collection[str], names: Collection[str]) -> Ranges:
-        """Return the same with all names filled in, or refuse names that are not those of numeric parameters."""
-
-        def resolved(option: str, name: str) -> str:
-            if not name:
-                if len(numeric) != 1:
-                    said = f"there are {', '.join(numeric)}" if numeric else "none of the parameters is a number"
-                    raise InputError(f"--{option} needs the name of a parameter, as in --{option} price=1; {said}")
-                return next(iter(numeric))
-            if require_choice("parameter", name, names) not in numeric:
-                raise InputError(f"--{option} is for numbers, and {name} is a choice; leave it out")
-            return name
-
-        def limits(option: str, given: Mapping[str, float]) -> dict[str, float]:
-            found = {resolved(option, name): value for name, value in given.items()}
-            if len(found) < len(given):
-                raise InputError(f"--{option} is given twice for {next(iter(numeric))}; give it once")
-            return found
-
-        return Ranges(
-            limits("low", self.low),
-            limits("high", self.high),
-            tuple(resolved("log", name) for name in self.log),
-            tuple(resolved("integer", name) for name in self.integer),
-        )
-
-    def parameter(self, name: str, values: Sequence[float]) -> Float | Integer:
-        """Make the parameter that took these values in a pilot.
-
-        >>> Ranges({"price": 1.0}, {"price": 15.0}, log=("price",)).parameter("price", [2.0, 12.0])
-        Float(low=1.0, high=15.0, log=True)
-        >>> Ranges(integer=("seats",)).parameter("seats", [4.0, 2.0])
-        Integer(low=2, high=4)
-        """
-        least, most, log = min(values), max(values), name in self.log
-        low, high = self.low.get(name, least), self.high.get(name, most)
-        for wrong, option, number, worst in (
-            (low > least, f"--low {name}={low:g}", f"at most {least:g}", least),
-            (high < most, f"--high {name}={high:g}", f"at least {most:g}", most),
-        ):
-            if wrong:
-                raise InputError(
-                    f"{option} leaves out {worst:g}, which the pilot tried; give {number}, or take those rows out of "
-                    "the pilot"
-                )
-        if name in self.integer:
-            if log:
-                raise InputError(f"--log {name} and --integer {name} cannot be combined; leave one of them out")
-            odd = [value for value in (low, high, *values) if value != round(value)]
-            if odd:
-                raise InputError(
-                    f"--integer {name} takes whole numbers, and {odd[0]:g} is not one; leave out --integer"
-                )
-            return Integer(round(low), round(high))
-        if log and low <= 0:
-            raise InputError(
-                f"--log {name} needs values above 0, and they begin at {low:g}; give --low above 0, or leave out --log"
-            )
-        return Float(low, high, log)
-
-
-def limits_of(option: str, texts: Iterable[str]) -> dict[str, float]:
-    """Read what follows an option such as --low: price=1, or 1 for the only numeric parameter.
-
-    >>> limits_of("low", ["price=1", "size = 2.5"]), limits_of("low", ["-1"])
-    ({'price': 1.0, 'size': 2.5}, {'': -1.0})
-    """
-    found: dict[str, float] = {}
-    for text in texts:
-        name, _, value = (part.strip() for part in text.rpartition("="))
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise InputError(f"--{option} takes a name and a number, such as price=1, got {text!r}")
-        if name in found:
-            other = name or "the parameter"
-            raise InputError(f"--{option} is given for {other} as {found[name]:g} and as {number:g}; give one")
-        found[name] = number
-    return found
-
 
 STRATUM = "stratum"  # the part of the population that a person belongs to, in studies with strata
 BLOCK = "block"  # the rounds that a person was asked about, in waves with blocks
@@ -129,11 +37,16 @@ class PilotTable:
     said: tuple[str, ...]  # one sentence for each column, and for what was noticed
     people: tuple[str, ...]  # the names, by the pilot's numbers
     lines: tuple[int, ...]  # of the pilot's records
-    whole: tuple[str, ...]  # parameters that may be meant as whole numbers only
+    menu: Menu  # the decisions that exist
+    row: str = "line"  # what a row is called
+
+    def line(self, record: int) -> str:
+        """Say where a record stands."""
+        return f"{self.row} {self.lines[record]}"
 
     def place(self, record: int) -> str:
         """Say whose answer a record is, and where it stands."""
-        return f"{self.people[int(self.pilot.people[record])]}, line {self.lines[record]}"
+        return f"{self.people[int(self.pilot.people[record])]}, {self.line(record)}"
 
 
 def read_pilot_table(
@@ -142,10 +55,13 @@ def read_pilot_table(
     roles: Roles | None = None,
     ranges: Ranges | None = None,
     direction: Direction = Direction.MAXIMIZE,
-    content: bytes | None = None,
+    content: bytes | Table | None = None,
     space: Space | None = None,
 ) -> PilotTable:
     """Read a pilot from a table with the columns person, reward, rounds (if not 1) and one for each parameter.
+
+    It may be wide, with a row for each person and a column for each decision. Rows of the same person and decision are
+    averaged.
 
     Columns of numbers become float parameters over the range of the pilot, columns of words become choices, unless
     `ranges` and `roles` say otherwise, or the `space` of a study, which says both. In a protected pilot no reward is
@@ -155,45 +71,96 @@ def read_pilot_table(
     if space is not None:
         choices = [name for name, parameter in space.parameters.items() if isinstance(parameter, Choice)]
         roles = Roles(parameters=tuple(space.parameters), choices=tuple(choices))
-    roles = roles or Roles()
-    table = read_table(path, {**SYNONYMS, direction.measure: "reward"}, content)
+    roles, ranges = roles or Roles(), ranges or Ranges()
+    table, roles = _read(path, roles, direction.measure, content)
+    if "reward" not in table.names and roles.reward is None:
+        table = long_of(table, ("person", "rounds", *roles.ignored), roles.wide)
     if "reward" not in table.names and "cost" in map(str.lower, table.names):
         raise InputError(
             f"{path} has a column cost and none called reward; add --minimize if less of it is better, or call it "
             "reward if more is"
         )
-    table.require("person", "reward")
-    people = table["person"].filled
+    roles.require(table)
     names, when = roles.select(table), roles.round_of(table)
     if not names:
         raise InputError(
             f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
         )
     counted = [name for name in ("rounds",) if name in table.names]
-    either, missing = [name for name in names if name not in roles.choices], ["reward"] if protected else ()
-    columns = read_columns(table, ["reward", *counted], roles.choices, either, missing, REMEDY)
-    for name in names:
-        if len(set(columns[name].values)) < 2:
-            raise InputError(
-                f"{path}: the column {name} is always {table[name].cells[0]!r}; vary it in the pilot, or leave it out "
-                f"with --ignore {name}"
-            )
-    space = space or _space(columns, names, ranges or Ranges())
+    likely = [name for name in names if name not in roles.odd(table, names)]
+    either, missing = [name for name in likely if name not in roles.choices], ["reward"] if protected else ()
+    columns: dict[str, Numbers | Words]
+    _, people, columns, _ = all_of(
+        lambda: roles.refuse_odd(table, names),
+        lambda: table["person"].filled,
+        lambda: read_columns(table, ["reward", *counted], roles.choices, either, missing, REMEDY),
+        lambda: _require_varied(table, likely),
+    )
+    space = space or _space(columns, names, ranges)
     told: dict[str, Sequence[Any]] = {"person": people, **{name: column.values for name, column in columns.items()}}
     for name in names:
         if isinstance(space.parameters[name], Integer):
             told[name] = [int(value) if value == round(value) else value for value in told[name]]
     if when is not None:
         told[when] = [day_of(cell) or cell for cell in table[when].filled]
-    rows = Table(told, table["person"].lines)
+    told, first = _averaged(told, names)
+    notes = list(table.notes)
+    if merged := len(people) - len(first):
+        repeat = f"{merged:,} rows repeat" if merged > 1 else "1 row repeats"
+        notes.append(f"{repeat} a person and a decision; the rows of each were averaged, their rounds added")
+        told, when = {name: cells for name, cells in told.items() if name != when}, None
+    lines = tuple(table["person"].lines[row] for row in first)
     with said_of(path):
+        rows = Table(told, lines)
         pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected, round_column=when)
-    whole = tuple(name for name in names if _looks_whole(space.parameters[name], columns[name], table[name]))
-    said = [_said(name, space.parameters[name], columns[name], name in whole) for name in names]
+        menu = ranges.menu.fitted(space, pilot.decisions)
+        menu.decisions(space)  # refused before anything is computed
+    said = [_said(name, space.parameters[name], columns[name]) for name in names]
     said += [f"{when}: when each row was tried; add --parameter {when} if it is decided"] if when else []
     said += _said_of_others(table, columns, [*names, when or ""])
-    known = tuple(dict.fromkeys(people))
-    return PilotTable(pilot, space, (*said, *table.notes), known, table["person"].lines, whole)
+    said += _said_of_menu(menu, space) if ranges.menu.points is None else []
+    known: dict[str, str] = {}
+    for person in people:
+        known.setdefault(person_of(person), person)
+    return PilotTable(pilot, space, (*said, *notes), tuple(known.values()), lines, menu, table["person"].row)
+
+
+def _read(
+    path: Path, roles: Roles, measure: str, content: bytes | Table | None, unique: Mapping[str, str] | None = None
+) -> tuple[TextTable, Roles]:
+    """Read a table; if the reward is only called as the roles say, its column is found by its usual names."""
+    table = read_table(path, {**(unique or {}), **roles.synonyms(measure)}, content)
+    if not roles.perhaps or "reward" in table.names or roles.reward is None:
+        return table, roles
+    return _read(path, replace(roles, reward=None), measure, content, unique)
+
+
+def _require_varied(table: TextTable, names: Iterable[str]) -> None:
+    """Refuse a parameter that is always the same."""
+    for name in names:
+        if len(set(table[name].cells)) < 2:
+            raise InputError(
+                f"{table.path}: the column {name} is always {table[name].cells[0]!r}; vary it in the pilot, or leave "
+                f"it out with --ignore {name}"
+            )
+
+
+def _averaged(told: dict[str, Sequence[Any]], names: list[str]) -> tuple[dict[str, Sequence[Any]], list[int]]:
+    """Average the rows of each person and decision, by their rounds; also return the first row of each."""
+    rows: dict[tuple[Any, ...], list[int]] = {}
+    for row, key in enumerate(zip(map(person_of, told["person"]), *(told[name] for name in names), strict=True)):
+        rows.setdefault(key, []).append(row)
+    rewards, weights = told["reward"], told.get("rounds", [1.0] * len(told["person"]))
+    first, found = [each[0] for each in rows.values()], dict(told)
+    if len(first) < len(rewards):
+        found = {name: [cells[row] for row in first] for name, cells in told.items()}
+        sums = [[weights[row] for row in each] for each in rows.values()]
+        found["rounds"] = list(map(math.fsum, sums))
+        found["reward"] = [
+            math.fsum(rewards[row] * weights[row] for row in each) / total if len(each) > 1 else rewards[each[0]]
+            for each, total in zip(rows.values(), found["rounds"], strict=True)
+        ]
+    return found, first
 
 
 def read_answers(
@@ -203,18 +170,23 @@ def read_answers(
     strata: bool = False,
     measure: str = "reward",
     blocks: bool = False,
+    roles: Roles | None = None,
 ) -> list[dict[str, Any]]:
     """Read the answers to one wave as records for `Study.tell`: the columns person, reward and the parameters.
 
     In a study with strata there is a column stratum as well, and for a wave in blocks a column block. Other columns do
     not matter. Which parameters are numbers, the decisions say. In a private study no reward is refused for its value:
-    one that is empty or missing is NaN, and may be infinite.
+    one that is empty or missing is NaN, and may be infinite. The table may be wide.
     """
     example: Mapping[str, Any] = decisions[0]
     groups = [name for name, wanted in ((STRATUM, strata), (BLOCK, blocks)) if wanted]
     unique = {name.lower(): name for name in (*example, *groups)}
-    table = read_table(path, {**unique, **SYNONYMS, measure: "reward"})
-    table.require("person", "reward", *unique.values())
+    table, roles = _read(path, roles or Roles(), measure, None, unique)
+    if "reward" not in table.names and not set(example) <= set(table.names):
+        called = next(iter(example)) if len(example) == 1 else None
+        table = long_of(table, ("person", "rounds", STRATUM, BLOCK, *roles.ignored), called, gaps=private)
+    roles.require(table)
+    table.require(*unique.values())
     people = table["person"].filled
     numeric = [name for name, value in example.items() if isinstance(value, int | float)]
     words = [name for name in example if name not in numeric]
@@ -253,16 +225,7 @@ def _space(columns: Mapping[str, Numbers | Words], names: list[str], ranges: Ran
     )
 
 
-def _looks_whole(parameter: Parameter, column: Numbers | Words, cells: Column) -> bool:
-    """Return True if a parameter that was read as a number may be meant as a whole number."""
-    if not isinstance(parameter, Float) or not isinstance(column, Numbers):
-        return False
-    values = sorted(set(column.values))
-    consecutive = values == [values[0] + step for step in range(len(values))]
-    return consecutive and all(whole_number(cell) is not None for cell in cells.cells)
-
-
-def _said(name: str, parameter: Parameter, column: Numbers | Words, looks_whole: bool) -> str:
+def _said(name: str, parameter: Parameter, column: Numbers | Words) -> str:
     """Say what was made of a parameter's column."""
     if isinstance(parameter, Choice):
         options = [str(option) for option in parameter.options]
@@ -276,10 +239,19 @@ def _said(name: str, parameter: Parameter, column: Numbers | Words, looks_whole:
         said += f" (the pilot tried {tried})"
     if isinstance(parameter, Float) and parameter.log:
         said += ", on a logarithmic scale"
-    said += column.reading
-    if looks_whole:
-        said += f"; if only whole numbers make sense, add --integer {name}"
-    return said
+    return said + column.reading
+
+
+def _said_of_menu(menu: Menu, space: Space) -> list[str]:
+    """Say which values of numeric parameters the study will choose from, and how many decisions that makes."""
+    size, listed = len(menu.decisions(space)), []
+    for name, parameter in space.parameters.items():
+        values = list(menu.values.get(name, ()))
+        if values and not isinstance(parameter, Choice):
+            some = values if len(values) <= SHOWN else [*values[: SHOWN - 2], "...", values[-1]]
+            listed.append(f"{name} is one of {', '.join(f'{v:g}' if isinstance(v, float) else str(v) for v in some)}")
+    remedy = "--values, --step, --points, --only or --allowed say otherwise"
+    return [f"decisions: {'; '.join([f'{size:,}', *listed])} ({remedy})"]
 
 
 def _said_of_others(table: TextTable, columns: Mapping[str, Numbers | Words], names: list[str]) -> list[str]:

@@ -23,11 +23,14 @@ from voxpop.journal.question import Answer, Question, confidence_of
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
+from voxpop.model.money import Money
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.state import State
 from voxpop.model.strata import Strata
-from voxpop.model.waves import End, Feedback, Plan, changed, latest_warning
+from voxpop.model.waves import End, Feedback, Forecast, Plan, changed, latest_warning
+from voxpop.model.words import describe
 from voxpop.policies import Policy
+from voxpop.policies.protocol import Watching
 from voxpop.privacy import Entry, Ledger, Privacy, Release
 
 Value = TypeVar("Value")
@@ -35,7 +38,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A wave was planned and its release calibrated."""
+    """A wave was planned and its release calibrated; if its rounds were played otherwise, once more, as they were."""
 
     plan: Plan
     release: Release
@@ -58,11 +61,14 @@ class TakenBack:
 
 @dataclass(frozen=True, eq=False)
 class Amended:
-    """The number of rounds or the limits of rewards were changed, or answers were attached before the first wave."""
+    """The number of rounds or the limits of rewards were changed, answers were attached before the first wave, or
+    rounds passed after the last one.
+    """
 
     horizon: int | None = None
     pilot: tuple[Evidence, ...] = ()
     reward_range: str | None = None  # of what is maximised
+    passed: int | None = None  # rounds, in which the decision was in force
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,8 @@ class Defined:
     privacy = Read[Privacy]("definition.privacy", "The trust model.")
     reward = Read[str]("definition.reward", "What the reward is called.")
     direction = Read[Direction]("definition.direction", "Whether people answer with rewards or with costs.")
+    money = Read[Money | None]("definition.money", "What the reward is worth, for how many people, if that is known.")
+    unit = Read[str]("definition.unit", "What gains, costs and losses are measured in: money, or the reward's name.")
     calendar = Read[Calendar | None]("definition.calendar", "When its rounds are played, if that is known.")
     strata = Read[Strata | None]("definition.strata", "The parts of the population that are sampled apart, if any.")
     calibration = Read[Calibration | None](
@@ -173,6 +181,7 @@ class Course(Defined):
     early: bool = False  # somebody ended it
     known: tuple[Known, ...] = ()  # before the first wave, and after each
     events: int = 0
+    passed: tuple[tuple[int, int], ...] = ()  # rounds without a wave, and how many waves were over then
 
     @classmethod
     def begin(cls, definition: Definition) -> Self:
@@ -193,12 +202,20 @@ class Course(Defined):
                     raise InputError(
                         f"wave {wave} cannot be taken back, because it is not the one that was closed last"
                     )
+                if self.passed and self.passed[-1][0] == wave:
+                    raise InputError(f"wave {wave} cannot be taken back, because rounds have passed since; ask again")
                 *_, before, _ = self.replayed()
                 last = self.closed[-1]
                 kept = replace(before, wave=Wave(last.plan, last.release), entries=self.entries)
-                kept = replace(kept, ended=None, early=False, events=course.events)
+                kept = replace(kept, ended=None, early=False, events=course.events, passed=self.passed)
+                kept = kept._waited(self.passed)
                 spent = self.concluded.state.otherwise().spent  # what was said stays said
                 return replace(kept, state=changed(kept.state, spent=spent))
+            case Amended(passed=int(rounds)):
+                now = self.concluded
+                state = self.watching.passed(self.problem, now.state, rounds)
+                passed = (*self.passed, (len(self.closed), rounds))
+                return replace(now, state=state, passed=passed, ended=None, early=False, events=course.events)
             case Amended(horizon, pilot, reward_range):
                 problem = self.problem
                 problem = replace(
@@ -210,6 +227,7 @@ class Course(Defined):
                 definition = replace(self.definition, problem=problem)
                 if reward_range:  # all that was said rests on the limits
                     *_, again = replace(self, definition=definition).replayed(anew=True)
+                    again = again._waited(self.passed)
                     kept = replace(course, definition=definition, closed=again.closed, known=again.known)
                     state = changed(again.state, spent=self.concluded.state.spent)
                     return replace(kept, state=state, ended=None, early=False)
@@ -240,9 +258,18 @@ class Course(Defined):
         course = self.begin(self.definition)
         yield course
         for done in self.closed:
+            course = course._waited(self.passed)
             said = changed(course.state, spent=done.spent)  # every statement at the level it was made with
             course = replace(course, state=said, wave=Wave(done.plan, done.release))._learned(done.feedback)
             yield replace(course, state=self.state) if done is self.closed[-1] and not anew else course
+
+    def _waited(self, passed: Iterable[tuple[int, int]]) -> Self:
+        """Return the course after the rounds that passed since its last wave."""
+        course = self
+        for waves, rounds in passed:
+            if waves == len(self.closed):
+                course = replace(course, state=self.watching.passed(self.problem, course.state, rounds))
+        return course
 
     def _learned(self, feedback: Feedback) -> Self:
         """Close the open wave with its feedback."""
@@ -253,6 +280,34 @@ class Course(Defined):
         done = ClosedWave(self.wave.plan, self.wave.release, feedback, info, state.active, self.state.spent)
         known = (*self.known, Known.of(self.definition, state))
         return replace(self, state=state, closed=(*self.closed, done), wave=None, known=known)
+
+    @property
+    def watching(self) -> Watching:
+        """The policy, if it knows how statements age."""
+        if not isinstance(self.policy, Watching) or not self.policy.settings().get("drift"):
+            raise InputError(
+                "the study states no rate of change, so that nothing is known of what it certified after more rounds; "
+                "begin one with the policy waves and its setting drift"
+            )
+        return self.policy
+
+    @property
+    def alert(self) -> str:
+        """What a wave of a watch has changed: that another decision is the best now; empty if none is."""
+        watched = self.passed[-1][0] if self.passed else len(self.closed)
+        if watched == len(self.closed):
+            return ""
+        before, now = self.known[watched].best, self.concluded.state.best
+        if before == now:
+            return ""
+        proved = "" if before in self.concluded.state.active else ", which is certified"
+        names = [self.problem.decisions[action] for action in (before, now)]
+        return f"{describe(names[0])} is no longer the best decision{proved}; use {describe(names[1])}"
+
+    def begins(self, wave: int) -> int:
+        """Return how many rounds were played before a wave."""
+        waves = sum(plan.length for plan in self.plans if plan.wave < wave)
+        return waves + sum(rounds for after, rounds in self.passed if after < wave)
 
     def named(self, name: str, reward: str | None = None, calendar: Calendar | None = None) -> Course:
         """Return the course under another name, with another name of its reward and other dates if there are any."""
@@ -284,6 +339,12 @@ class Course(Defined):
         asked = Question.of(self.problem, self.wave.plan, self.strata, self.direction)
         return replace(asked, first=self.rounds + 1, calendar=self.calendar)
 
+    def forecast(self, plan: Plan) -> Forecast | None:
+        """Return what a wave is expected to bring and to cost: in money for all people, if that is known."""
+        if self.money is None or plan.forecast is None:
+            return plan.forecast
+        return self.money.priced(plan.forecast, plan.numbers)
+
     @property
     def plans(self) -> list[Plan]:
         """The waves that were played."""
@@ -314,7 +375,8 @@ class Course(Defined):
     @property
     def people(self) -> int:
         """The people who have answered, without those of the pilot."""
-        return sum(wave.people for wave in self.closed)
+        fresh = sum(wave.people for wave in self.closed if not wave.plan.same)
+        return fresh + max((wave.people for wave in self.closed if wave.plan.same), default=0)
 
     @property
     def numbers(self) -> int:
@@ -333,8 +395,8 @@ class Course(Defined):
 
     @property
     def rounds(self) -> int:
-        """The rounds that have passed, up to the end of the last closed wave."""
-        return sum(plan.length for plan in self.plans)
+        """The rounds that have passed, up to the end of the last closed wave or of the watch."""
+        return self.begins(len(self.closed) + 1)
 
     @property
     def warning(self) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice, repeat
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from voxpop.io.frames import data_frame
 from voxpop.model.calendar import Calendar
@@ -48,8 +50,13 @@ class Question:
     measure: str = "reward"  # what people are asked for: their average reward, or cost
     blocks: int = 1  # equal parts of the rounds; a person is asked about one of them
     order: tuple[int, ...] = ()  # the place of the decision that is played in each round; empty: one after the other
+    counting: tuple[int, ...] = ()  # the number of the block in which each round counts; 0: in none; empty: all count
+    numbered: tuple[int, ...] = ()  # the numbers of the blocks; empty: from 1 on
+    over: bool = False  # its rounds are over, and were not all played as planned
+    others: tuple[Any, ...] = ()  # decisions that were in force then, and are not asked about; their places follow
     first: int = 1  # the number of its first round, of all rounds of the study
     calendar: Calendar | None = None  # what a round is
+    same: int = 0  # the people who answer in every wave, and about every block; 0: fresh people
 
     @classmethod
     def of(
@@ -57,10 +64,20 @@ class Question:
     ) -> Question:
         """Put a plan as a question."""
         drawn = {} if strata is None else strata.allocate(plan.people, plan.blocks)
+        arms, over, others, order = plan.arms.tolist(), plan.played is not None, list[int](), tuple[int, ...]()
+        counting = tuple(plan.counting.tolist()) if over or plan.washout else ()
+        rounds = (plan.turns * (plan.washout + plan.each)).tolist()
+        if over or plan.orders is not None:  # otherwise there may be very many rounds
+            others = np.setdiff1d(plan.sequence, [-1, *arms]).tolist()
+            places = {action: place for place, action in enumerate([*arms, *others])}
+            order = tuple(places.get(action, -1) for action in plan.sequence.tolist())
+        if over:
+            lived = [place for place, block in zip(order, counting, strict=True) if block]
+            rounds = [lived.count(place) for place in range(len(arms))]
         return cls(
             plan.wave,
-            tuple(problem.decisions[arm] for arm in plan.arms.tolist()),
-            tuple(plan.pulls.tolist()),
+            tuple(problem.decisions[arm] for arm in arms),
+            tuple(rounds),
             sum(drawn.values()) or plan.people,
             problem.decisions[plan.reference],
             plan.rest,
@@ -68,16 +85,33 @@ class Question:
             drawn,
             direction.measure,
             plan.blocks,
-            () if plan.orders is None else tuple(plan.orders.ravel().tolist()),
+            order,
+            counting,
+            plan.used,
+            over,
+            tuple(problem.decisions[action] for action in others),
+            same=plan.same,
         )
+
+    @property
+    def length(self) -> int:
+        """The rounds of the wave, with those that pass until the answers are in."""
+        return (len(self.order) or sum(self.rounds)) + self.rest
 
     @property
     def labels(self) -> tuple[Any, ...]:
         """What the decisions are called as the columns of a wide table, and in dictionaries."""
         return tuple(map(label_of, self.decisions))
 
-    def _block(self, block: int) -> dict[str, Any]:
-        return {} if self.blocks == 1 else {"block": block}
+    @property
+    def _numbers(self) -> tuple[int, ...]:
+        """The numbers of the blocks."""
+        return self.numbered or tuple(range(1, self.blocks + 1))
+
+    @property
+    def in_blocks(self) -> bool:
+        """True if people are asked about a block by its number."""
+        return self.blocks > 1 or bool(self.numbered)
 
     @property
     def assigned(self) -> dict[str, list[int]]:
@@ -85,8 +119,13 @@ class Question:
 
         >>> Question(1, ({"price": 4.5},), (2,), people=5, blocks=2).assigned
         {'': [1, 1, 2, 2, 2]}
+
+        People who answer in every wave have a place in each block.
         """
-        drawn, blocks = self.strata or {"": self.people}, (self.blocks - person % self.blocks for person in count())
+        drawn, numbers = self.strata or {"": self.people}, self._numbers
+        if self.same:
+            return {"": [block for block in numbers for _ in range(self.people)]}
+        blocks = (numbers[-1 - person % self.blocks] for person in count())
         return {stratum: sorted(islice(blocks, people)) for stratum, people in drawn.items()}
 
     def table(self, wide: bool = False) -> pd.DataFrame:
@@ -105,11 +144,12 @@ class Question:
 
     def rows(self, wide: bool = False) -> Iterator[dict[Any, Any]]:
         """Yield the rows of the table for the answers."""
-        digits, empty = len(str(self.people)), float("nan")
+        digits, empty = len(str(self.same or self.people)), float("nan")
         drawn = [(stratum, block) for stratum, blocks in self.assigned.items() for block in blocks]
         for place, (stratum, block) in enumerate(drawn, start=1):
-            whose = ({"stratum": stratum} if self.strata else {}) | self._block(block)
-            person = {"person": f"w{self.wave}-{place:0{digits}}", **whose}
+            whose = ({"stratum": stratum} if self.strata else {}) | ({"block": block} if self.in_blocks else {})
+            name = f"p{(place - 1) % self.people + 1:0{digits}}" if self.same else f"w{self.wave}-{place:0{digits}}"
+            person = {"person": name, **whose}
             if wide:
                 yield {**person, **dict.fromkeys(self.labels, empty)}
             else:
@@ -118,10 +158,13 @@ class Question:
     @property
     def whom(self) -> str:
         """Whom to ask, in words: how many people, and about which block."""
-        if self.blocks == 1:
+        if self.same:
+            about = f", about each of {self.blocks} blocks" if self.blocks > 1 else ""
+            return f"the {self.people:,} people who answer in every wave{about}"
+        if not self.in_blocks:
             return f"{self.people:,} people"
         counts = [(self.people + block) // self.blocks for block in range(self.blocks)]
-        parts = [f"{count:,} about block {block}" for block, count in enumerate(counts, start=1)]
+        parts = [f"{count:,} about block {block}" for block, count in zip(self._numbers, counts, strict=True)]
         return f"{self.people:,} people, {_listed(parts)}"
 
     @property
@@ -129,19 +172,25 @@ class Question:
         """What to play, as the headings and the rows of a table: each decision, and in which rounds."""
         when: tuple[str, ...] = ()
         if self.order:
-            when = ("in rounds",) if self.blocks == 1 else tuple(f"block {block + 1}" for block in range(self.blocks))
+            when = tuple(f"block {block}" for block in self._numbers) if self.in_blocks else ("in rounds",)
         cells: list[list[list[int]]] = [[[] for _ in when] for _ in self.decisions]
-        for played, place in enumerate(self.order):
-            cells[place][played * self.blocks // len(self.order)].append(played + 1)
-        return ("play", "rounds", *when), [
+        for turn, (place, block) in enumerate(zip(self.order, self._counted(len(self.order)), strict=True), start=1):
+            if block:
+                cells[place][self._numbers.index(block)].append(turn)
+        return ("played" if self.over else "play", "rounds", *when), [
             (describe(decision), f"{rounds:,}", *map(listed, each))
             for decision, rounds, each in zip(self.decisions, self.rounds, cells, strict=True)
         ]
 
+    def _counted(self, rounds: int) -> Sequence[int]:
+        """Return the number of the block in which each round counts; 0: in none."""
+        return self.counting or [turn * self.blocks // rounds + 1 for turn in range(rounds)]
+
     def schedule(self) -> list[dict[str, Any]]:
         """List the rounds of the wave: the number of each, from when until when it is played, its decision and block.
 
-        Without a calendar there are no dates. The rounds that pass until the answers are in have no block.
+        Without a calendar there are no dates. Rounds that do not count, and those that pass until the answers are in,
+        have no block.
 
         >>> week = Calendar("week", "2026-03-02", "Europe/Berlin")
         >>> for row in Question(1, ({"price": 4.5}, {"price": 5.0}), (1, 1), people=2, calendar=week).schedule():
@@ -150,7 +199,8 @@ class Question:
         2 2026-03-09 00:00:00+01:00 2026-03-16 00:00:00+01:00 {'price': 5.0} 1
         """
         order = self.order or [place for place, rounds in enumerate(self.rounds) for _ in range(rounds)]
-        played = [(self.decisions[place], turn * self.blocks // len(order) + 1) for turn, place in enumerate(order)]
+        known = [*self.decisions, *self.others, None]
+        played = [(known[place], block or None) for place, block in zip(order, self._counted(len(order)), strict=True)]
         rows = [*played, *[(self.meanwhile, None)] * self.rest]
         spans: Iterable[tuple[Any, Any]] = repeat((None, None))
         if self.calendar is not None:
@@ -168,7 +218,17 @@ class Question:
         ]
         ordered = ", in the order of its schedule" if self.order else ""
         blocks = f" and in {self.blocks} blocks" if self.blocks > 1 else ""
-        return f"wave {self.wave}: play {_listed(played)}{ordered}{blocks}, then ask {self.whom}"
+        if self.over:
+            return f"wave {self.wave}: {_listed(played)} were played and count; ask {self.whom}"
+        partly = f"; {self.washed_out}" if self.washed_out else ""
+        return f"wave {self.wave}: play {_listed(played)}{ordered}{blocks}, then ask {self.whom}{partly}"
+
+    @property
+    def washed_out(self) -> str:
+        """Say which rounds do not count, if the first ones of every turn do not."""
+        washout = 0 if self.over or not self.counting else self.counting.index(1)
+        which = "round of every turn does" if washout == 1 else f"{washout} rounds of every turn do"
+        return f"the first {which} not count" if washout else ""
 
     def _repr_html_(self) -> str:
         """Show a notebook what to play and whom to ask."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from voxpop.errors import InputError
+from voxpop.io.cells import whole_number
+from voxpop.io.columns import read_columns
+from voxpop.io.csv_text import read_table
 from voxpop.io.frames import as_csv
 from voxpop.journal.journal import Course
-from voxpop.journal.question import parameters_of
+from voxpop.journal.question import Question, parameters_of
 from voxpop.model.waves import Plan
 from voxpop.model.words import describe
 
@@ -29,7 +33,7 @@ def _waves(course: Course) -> list[Plan]:
 def decision_at(course: Course, when: datetime | date | str) -> Any:
     """Return the decision in force at a time: as the waves were planned, and after the last one the best known.
 
-    Nothing is in force before the start and on closed days.
+    Nothing is in force before the start, on closed days, and where a round was not played.
     """
     if course.calendar is None:
         raise InputError(NO_CALENDAR)
@@ -37,18 +41,50 @@ def decision_at(course: Course, when: datetime | date | str) -> Any:
     if number is None:
         return None
     for plan in _waves(course):
-        if number <= plan.length:
-            return course.problem.decisions[_played(plan, number - 1)]
-        number -= plan.length
+        since = number - course.begins(plan.wave)
+        if since <= plan.length:  # before the wave, and after an earlier one, the best known then
+            action = _played(plan, since - 1) if since > 0 else course.known[plan.wave - 1].best
+            return None if action < 0 else course.problem.decisions[action]
     return course.answer.decision
 
 
+def read_rounds(course: Course, path: Path) -> dict[int, Any]:
+    """Read what was in force in each round of the open wave, from a table like that of its schedule.
+
+    A row without a decision says that none of the study's was in force.
+    """
+    if (question := course.question) is None:
+        raise InputError("no wave is open whose rounds could have been played otherwise; ask first, or undo")
+    example = parameters_of(question.decisions[0])
+    table = read_table(path, {name.lower(): name for name in ("round", *map(_column, example))})
+    table.require("round", *map(_column, example))
+    numeric = [_column(name) for name, value in example.items() if isinstance(value, int | float)]
+    amounts, found = read_columns(table, missing=numeric), dict[int, Any]()
+    for row, cell in enumerate(table["round"].cells):
+        if (number := whole_number(cell)) is None or number in found:
+            twice = "stands twice; say once what was in force" if number in found else "is not the number of a round"
+            raise table["round"].refusal(row, twice if cell else "write the number of the round")
+        cells = {name: table[_column(name)].cells[row] for name in example}
+        amount = {name: amounts[_column(name)].values[row] for name in example if _column(name) in numeric}
+        found[number] = {**cells, **amount} if any(cells.values()) else None
+    missing = set(range(question.first, question.first + len(question.schedule()) - question.rest)) - set(found)
+    if missing:
+        raise InputError(
+            f"{path} does not say what was in force in round {min(missing)}; add the round, and leave its decision "
+            "empty if there was none"
+        )
+    return found
+
+
 def _played(plan: Plan, turn: int) -> int:
-    """Return the action of one round of a wave, of which there may be very many."""
+    """Return the action of one round of a wave, of which there may be very many; -1: none was in force."""
     if turn >= plan.asked:
         return plan.reference
+    if plan.played is not None:
+        return int(plan.played[turn])
+    turn //= plan.washout + plan.each
     if plan.orders is None:
-        return int(plan.arms[np.searchsorted(np.cumsum(plan.pulls), turn, side="right")])
+        return int(plan.arms[np.searchsorted(np.cumsum(plan.turns), turn, side="right")])
     return int(plan.arms[plan.orders.flat[turn]])
 
 
@@ -57,10 +93,9 @@ def wave_dates(course: Course) -> dict[int, tuple[str, str]]:
     found: dict[int, tuple[str, str]] = {}
     if (calendar := course.calendar) is None:
         return found
-    first = 1
     for plan in _waves(course):
+        first = course.begins(plan.wave) + 1
         found[plan.wave] = calendar.until(first, plan.length), calendar.lasting(first, plan.length)
-        first += plan.length
     return found
 
 
@@ -81,19 +116,41 @@ def numbers(turn: Sequence[Row]) -> str:
     return " to ".join(f"{number:,}" for number in sorted({turn[0]["round"], turn[-1]["round"]}))
 
 
-def scheduled(course: Course, ending: str, now: datetime) -> bytes:
-    """Write the schedule of the open wave as a file that ends in .csv or .ics."""
-    if (question := course.question) is None:
+def dated_turns(question: Question) -> list[tuple[str, str, str, str]]:
+    """Write the turns of a wave with dates, as people read them: its rounds, from when until when, and the decision.
+
+    >>> from voxpop import Calendar
+    >>> week = Calendar("week", "2026-03-02", "Europe/Berlin")
+    >>> dated_turns(Question(1, ({"price": 4.5},), (2,), people=2, calendar=week))
+    [('1 to 2', '2 March 2026', '15 March 2026', 'price = 4.5')]
+    """
+    if (calendar := question.calendar) is None:
+        return []
+    return [
+        (
+            numbers(turn),
+            calendar.written(turn[0]["from"]),
+            calendar.written(turn[-1]["until"], last=True),
+            describe(turn[0]["decision"])
+            + (" (does not count)" if question.counting and turn[0]["block"] is None else ""),
+        )
+        for turn in turns(question.schedule())
+    ]
+
+
+def scheduled(course: Course, ending: str, now: datetime, question: Question | None = None) -> bytes:
+    """Write the schedule of the open wave, or of a `question` that knows better when, to end in .csv or .ics."""
+    if (question := question or course.question) is None:
         raise InputError("no wave is open, so there is no schedule to write; leave out --schedule")
     rows = question.schedule()
     if ending == ".csv":
-        made = [_csv_row(row) for row in rows]
+        made = [_csv_row(row, question.decisions[0]) for row in rows]
         return as_csv(list(made[0]), made)
-    if course.calendar is None:
+    if question.calendar is None:
         raise InputError(NO_CALENDAR)
     study = hashlib.sha256(course.name.encode()).hexdigest()[:16]
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//voxpop//schedule//EN"]
-    for turn in turns(rows):
+    for turn in turns([row for row in rows if row["decision"] is not None]):
         first, last = turn[0], turn[-1]
         lines += [
             "BEGIN:VEVENT",
@@ -108,8 +165,15 @@ def scheduled(course: Course, ending: str, now: datetime) -> bytes:
     return b"".join(_folded(line) for line in [*lines, "END:VCALENDAR"])
 
 
-def _csv_row(row: Row) -> Row:
-    decision = {f"decision_{name}" if name in OWN else name: it for name, it in parameters_of(row["decision"]).items()}
+def _column(name: str) -> str:
+    """Return the column of a parameter."""
+    return f"decision_{name}" if name in OWN else name
+
+
+def _csv_row(row: Row, example: Any) -> Row:
+    decision = dict.fromkeys(map(_column, parameters_of(example)))
+    if row["decision"] is not None:
+        decision = {_column(name): value for name, value in parameters_of(row["decision"]).items()}
     span = {name: row[name] and row[name].isoformat() for name in ("from", "until")}
     return {"round": row["round"], **span, **decision, "block": row["block"]}
 

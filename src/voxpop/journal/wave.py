@@ -57,6 +57,10 @@ def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, co
     """Predict how many times as large the errors of a wave's averages are if only `count` people answer."""
     people = np.array([count, plan.people], dtype=float)
     variances = float(np.trace(problem.answer_noise(plan.arms, plan.lived))) / people
+    if plan.same:  # what matters is who is missing
+        missing = np.maximum(1 / people - 1 / plan.same, 0.0)
+        own = float(np.trace(problem.about_people().answer_noise(plan.arms, plan.pulls))) / people
+        variances = own + missing * problem.bias_std**2 * float(problem.prior_variance[plan.arms].sum())
     prospect = privacy.prospect(problem, state.unsealed, plan)
     if prospect is not None:
         variances = variances + prospect.variance(people) * float(np.trace(prospect.shape))
@@ -77,7 +81,9 @@ def release_wave(
     """
     plan, release = wave.plan, wave.release
     # If every round is answered by another person, the tally is one average over all of them.
-    answered = plan.people if plan.reports == "one" else sum(tally.count for tally in tallies)
+    each = tallies[:1] if plan.same else tallies
+    answered = plan.people if plan.reports == "one" else sum(tally.count for tally in each)
     entry = entry_of(wave, answered, names)
     ledger.check(entry)
-    return in_blocks([release.analyze(release.require_whole(tally), source) for tally in tallies]), entry
+    parts = [release.analyze(release.require_whole(tally), source) for tally in tallies]
+    return in_blocks(parts, plan.same > 0), entry

@@ -54,12 +54,17 @@ class Calendar:
     """
 
     round: str = option(
-        help="What a round is: minute, hour, day, week, or a number of them such as 3 days.", example="week"
+        label="A round is",
+        help="What a round is: minute, hour, day, week, or a number of them such as 3 days.",
+        example="week",
     )
-    start: str = option(help="When the first round begins: a local date or date-time.", example="2026-03-02")
-    zone: str = option(help="The IANA time zone of all dates.", example="Europe/Berlin")
+    start: str = option(
+        label="It starts on", help="When the first round begins: a local date or date-time.", example="2026-03-02"
+    )
+    zone: str = option(label="Time zone", help="The IANA time zone of all dates.", example="Europe/Berlin")
     closed: Sequence[str] = option(
         (),
+        label="Closed days",
         help="Weekdays, dates or ranges of dates on which nothing is played; rounds skip them.",
         example='["sunday", "2026-12-24 to 2027-01-01"]',
     )
@@ -235,6 +240,15 @@ class Calendar:
         number *= end + 1 - begin
         size, larger = LARGER.get(unit, (0, ""))
         return counted(number, unit) if not size or number % size else counted(number // size, larger)
+
+    def yearly(self, rounds: int) -> float:
+        """Return how many of so many rounds are played in a year.
+
+        >>> round(Calendar("week", "2026-03-02", "Europe/Berlin").yearly(104), 1)
+        52.2
+        """
+        span = self.span(1, rounds)
+        return rounds * 365.25 * 24 / span.hours
 
     def until(self, first: int, count: int = 1) -> str:
         """Say when some rounds end: the last day or, if rounds do not begin at midnight, the time."""

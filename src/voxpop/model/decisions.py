@@ -150,15 +150,23 @@ class Space:
         counts = points if isinstance(points, Mapping) else dict.fromkeys(self.parameters, points)
         for name in counts:
             require_choice("parameter", name, self.parameters)
-        columns = [
-            parameter.values(require_integer(f"points of {name}", counts.get(name, 10), least=1))
+        columns = {
+            name: parameter.values(require_integer(f"points of {name}", counts.get(name, 10), least=1))
             for name, parameter in self.parameters.items()
-        ]
-        if math.prod(map(len, columns)) > 10**7:
-            raise InputError(
-                f"the grid would have {math.prod(map(len, columns))} actions; give fewer points or use sobol(n)"
-            )
-        return self._decisions(list(product(*columns)))
+        }
+        return self.combined(columns)
+
+    def combined(self, columns: Mapping[str, Sequence[Any]]) -> Decisions:
+        """Return every combination of the values of each parameter."""
+        size = math.prod(map(len, columns.values()))
+        if size > 10**7:
+            raise InputError(f"the grid would have {size} actions; give fewer points or use sobol(n)")
+        return self._decisions(list(product(*(columns[name] for name in self.parameters))))
+
+    def listed(self, labels: Sequence[Label]) -> Decisions:
+        """Return decisions that are given by the values of their parameters."""
+        points = [self.scale(label) for label in labels]
+        return Decisions(points, [{name: label[name] for name in self.parameters} for label in labels])
 
     def sobol(self, points: int, seed: int | None = None) -> Decisions:
         """Return the first `points` Sobol points (scrambled if a seed is given), without repeated combinations."""

@@ -115,6 +115,11 @@ class Shocks:
     people: float = 0.0  # the part of the residuals' variance that people explain, in units of a round
     freedom: float = ASSUMED  # degrees of freedom of both together
 
+    @property
+    def known(self) -> bool:
+        """True if waves, a history or a dated pilot have shown them."""
+        return self.people > 0 or self.freedom > ASSUMED
+
     def measured(self, freedom: float, people: float) -> Shocks:
         """Return what is known after more residuals, of whose mean square people explain so much, if all is as now."""
         least = max(self.variance, np.finfo(float).tiny ** 0.25)
@@ -327,13 +332,19 @@ class Problem:
     def answer_noise(self, arms: Indices, pulls: Indices, count: float = 1) -> Array:
         """Compute N = D (v^2 K + sigma^2 W^-1) D / |U|, the covariance of the average of `count` people's answers.
 
-        D is the spread, by which people vary more at some actions and less at others.
+        D is the spread, by which people vary more at some actions and less at others. Where the unknown is the mean of
+        these very people, how they differ is no noise.
         """
-        covariance = self.bias_std**2 * self.covariance(arms, arms)
+        covariance = (0.0 if self.of_people else self.bias_std**2) * self.covariance(arms, arms)
         covariance.flat[:: len(arms) + 1] += self.noise_std**2 / pulls
-        if self.spread is not None:
+        if self.spread is not None and not self.of_people:
             covariance *= np.outer(self.spread[arms], self.spread[arms])
         return covariance / count
+
+    @property
+    def most_differing(self) -> float:
+        """D v: how much people deviate from their mean, where they do most, in units of sqrt(k(x, x))."""
+        return self.bias_std * (1.0 if self.spread is None else float(self.spread.max()))
 
     @cached_property
     def shown(self) -> Shown | None:
@@ -359,6 +370,14 @@ class Problem:
     def shocks(self) -> Shocks:
         """What is known of what happens to everybody alike in a round."""
         return Shocks(self.shock_std**2, freedom=self.shock_freedom)
+
+    of_people = False  # True: the unknown is the mean of the very people who answer, and not that of a population
+
+    def about_people(self) -> Problem:
+        """Return the same problem, in which the unknown is the mean of the very people who answer in every wave."""
+        new = copy(self)
+        new.__dict__["of_people"] = True
+        return new
 
     def showing(self, seen: Sequence[Shown], shocks: Shocks | None = None) -> Problem:
         """Return the same problem, in which people vary as the pilot's and these have shown, and rounds like this."""

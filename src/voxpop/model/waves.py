@@ -74,7 +74,13 @@ class Plan:
     forecast: Forecast | None = None
     sealed: float = 0.0  # the share of what the answers say that is set aside, to certify the decision
     blocks: int = 1  # equal parts of the rounds; a person is asked about one of them
-    orders: Indices | None = None  # (pulls, arms) the orders in which all arms are played, as places; None: in a row
+    orders: Indices | None = None  # (turns, arms) the orders in which all arms are played, as places; None: in a row
+    same: int = 0  # who answers in every wave, if they are always the same people, and each of them about every block
+    washout: int = 0  # rounds at the start of every turn of an arm that do not count
+    played: Indices | None = None  # (asked,) the action that was in force in each round; -1: none; None: as planned
+    used: tuple[int, ...] = ()  # the numbers of the blocks that count, if there were several; empty: all
+    counts: Indices | None = None  # (blocks, arms) the turns that count, where arms or blocks differ in them
+    planned: Plan | None = None  # the plan before it was played otherwise
 
     @property
     def lived(self) -> Indices:
@@ -82,9 +88,98 @@ class Plan:
         return self.pulls // self.blocks
 
     @property
+    def answers(self) -> int:
+        """The answers about a block that are averaged, if everyone answers."""
+        return self.people * self.blocks if self.same else self.people
+
+    @property
+    def each(self) -> int:
+        """The rounds of a turn that count: as many as do not, or one."""
+        return max(1, self.washout)
+
+    @property
+    def turns(self) -> Indices:
+        """How many times each arm is played; the rounds of a turn share what happens to everybody."""
+        return self.pulls if self.each == 1 else self.pulls // self.each
+
+    @property
+    def in_blocks(self) -> bool:
+        """True if people are asked about a block by its number."""
+        return self.blocks > 1 or bool(self.used)
+
+    @property
+    def numbered(self) -> tuple[int, ...]:
+        """The numbers of the blocks."""
+        return self.used or tuple(range(1, self.blocks + 1))
+
+    @property
     def sequence(self) -> Indices:
-        """The actions in the order they are played, (asked,)."""
-        return np.repeat(self.arms, self.pulls) if self.orders is None else self.arms[self.orders.ravel()]
+        """The actions in the order they are played, (asked,); -1: none."""
+        if self.played is not None:
+            return self.played
+        if self.orders is None:
+            return np.repeat(self.arms, self.turns * (self.washout + self.each))
+        return np.repeat(self.arms[self.orders.ravel()], self.washout + self.each)
+
+    @property
+    def counting(self) -> Indices:
+        """The block in which each round counts, (asked,); 0: in none."""
+        turns, blocks = (self.planned or self)._turns(self.sequence)
+        kept = np.isin(turns, self.arms) & np.isin(blocks, self.numbered)
+        rounds = np.repeat((kept * blocks)[:, None], self.washout + self.each, axis=1)
+        rounds[:, : self.washout] = 0
+        return rounds.ravel()
+
+    def _turns(self, actions: Indices) -> tuple[Indices, Indices]:
+        """Return the action of each turn, -1 if no one action was in force throughout, and its block."""
+        turns = actions.reshape(-1, self.washout + self.each)
+        blocks = np.arange(len(turns)) * self.blocks // len(turns) + 1
+        return np.where((turns == turns[:, :1]).all(axis=1), turns[:, 0], -1), blocks
+
+    def as_played(self, actions: Indices) -> Plan:
+        """Return the plan with what was really in force in each round, (asked,); -1: nothing.
+
+        A turn counts if one action was in force throughout. Averages are compared over the same blocks, so that those
+        blocks and actions are used of which every action was played in every block. Where turns differ, an average over
+        R blocks has the noise of R times their harmonic mean, rounded down.
+
+        >>> plan = Plan(1, np.array([3, 5]), np.array([4, 4]), 100, blocks=2)
+        >>> plan = changed(plan, orders=np.array([[0, 1], [1, 0], [0, 1], [1, 0]]))
+        >>> late = plan.as_played(np.array([3, 5, 5, 3, -1, 5, 5, 3]))
+        >>> late.pulls.tolist(), late.counts.tolist()
+        ([2, 4], [[2, 2], [1, 2]])
+        """
+        plan = self.planned or self
+        if np.array_equal(actions, plan.sequence):
+            return plan
+        turns, blocks = plan._turns(actions)
+        arms = np.unique(turns[turns >= 0])
+        counts = np.array([(turns[blocks == block][:, None] == arms).sum(axis=0) for block in plan.numbered])
+        rows, columns = _complete(counts)
+        if not len(rows) or len(columns) < min(2, len(plan.arms)):
+            raise InputError(
+                f"no two decisions of wave {plan.wave} were played in the same block, so that nothing can be compared; "
+                "play its rounds again, and then say what was in force"
+            )
+        counts, used = counts[np.ix_(rows, columns)], [plan.numbered[row] for row in rows.tolist()]
+        pulls = plan.each * np.floor(len(used) ** 2 / (1 / counts).sum(axis=0) + 1e-9).astype(np.intp)
+        people, forecast = sum((plan.people + block - 1) // plan.blocks for block in used), plan.forecast
+        if forecast is not None:
+            each = forecast.answers / (plan.people * len(plan.arms))
+            forecast = changed(forecast, answers=each * people * len(columns))
+        return changed(
+            plan,
+            arms=arms[columns],
+            pulls=pulls,
+            people=people,
+            forecast=forecast,
+            blocks=len(used),
+            orders=None,
+            played=actions,
+            used=tuple(used) if plan.blocks > 1 else (),
+            counts=None if np.ptp(counts) == 0 else counts,
+            planned=plan,
+        )
 
     def shuffled(self, rng: np.random.Generator) -> Plan:
         """Return the plan with independent random orders: every arm once, then every arm again, and so on.
@@ -95,13 +190,13 @@ class Plan:
         >>> sorted(plan.sequence[:3].tolist()), sorted(plan.sequence[3:].tolist())
         ([3, 5, 8], [3, 5, 8])
         """
-        rounds = set(self.pulls.tolist())
+        rounds = set(self.turns.tolist())
         if len(rounds) > 1 or self.reports == "one":  # of policies that play some arms more often
             return self
         if self.asked > MOST_SHUFFLED:
             return changed(self, blocks=1)
         orders = rng.permuted(np.tile(np.arange(len(self.arms)), (rounds.pop(), 1)), axis=1)
-        return changed(self, orders=orders, blocks=self.blocks if self.people >= self.blocks else 1)
+        return changed(self, orders=orders, blocks=self.blocks if self.answers >= self.blocks else 1)
 
     @property
     def length(self) -> int:
@@ -111,7 +206,10 @@ class Plan:
     @property
     def asked(self) -> int:
         """The rounds that people are asked about; they are invited once these are played."""
-        return sum(self.pulls.tolist())  # quicker than NumPy for the few arms of a wave
+        if self.played is not None:
+            return len(self.played)
+        rounds: int = sum(self.pulls.tolist())  # quicker than NumPy for the few arms of a wave
+        return rounds if not self.washout else rounds // self.each * (self.washout + self.each)
 
     @property
     def aims_at_certificate(self) -> bool:
@@ -122,7 +220,23 @@ class Plan:
     def numbers(self) -> int:
         """The numbers that are sent in the wave if everyone answers (eq:comm_cost)."""
         each = {"averages": len(self.arms), "rounds": self.asked, "one": 1}
-        return self.people * each[self.reports]
+        return self.answers * each[self.reports]
+
+
+def _complete(counts: Indices) -> tuple[Indices, Indices]:
+    """Return rows and columns between which no count is 0: those that lack most are left out, one after the other.
+
+    >>> [part.tolist() for part in _complete(np.array([[1, 1, 0], [1, 1, 1], [1, 1, 1], [0, 0, 1]]))]
+    [[1, 2], [0, 1, 2]]
+    """
+    rows, columns = (np.arange(size) for size in counts.shape)
+    while (lacking := counts[np.ix_(rows, columns)] == 0).any():
+        by_row, by_column = lacking.mean(axis=1), lacking.mean(axis=0)
+        if by_row.max() >= by_column.max():
+            rows = np.delete(rows, int(by_row.argmax()))
+        else:
+            columns = np.delete(columns, int(by_column.argmax()))
+    return rows, columns
 
 
 @dataclass(frozen=True)
@@ -215,12 +329,18 @@ def averaged(parts: Sequence[tuple[float, Feedback]]) -> Feedback:
     )
 
 
-def in_blocks(parts: Sequence[Feedback]) -> Feedback:
-    """Average the averages of the people of each block; all blocks count the same."""
+def in_blocks(parts: Sequence[Feedback], same: bool = False) -> Feedback:
+    """Average the averages of the people of each block, or the same people's about each; all blocks count the same."""
     if len(parts) == 1:
         return parts[0]
     by_block = np.stack([part.mean for part in parts])
-    return replace(averaged([(1 / len(parts), part) for part in parts]), by_block=by_block)
+    found = replace(averaged([(1 / len(parts), part) for part in parts]), by_block=by_block)
+    return of_same(replace(found, count=parts[0].count), len(parts)) if same else found
+
+
+def of_same(feedback: Feedback, blocks: int) -> Feedback:
+    """Return the average of people who answered about so many blocks each, and of whom the scatter shows as many."""
+    return replace(feedback, weighting=Weighting(feedback.count * blocks, feedback.count - 1))
 
 
 def _sum(terms: Iterable[tuple[float, Array | None]]) -> Array | None:

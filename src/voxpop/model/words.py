@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
+
+from voxpop.errors import InputError
 
 
 def describe(decision: Any) -> str:
@@ -18,6 +23,30 @@ def describe(decision: Any) -> str:
     if isinstance(decision, list):
         return "(" + ", ".join(map(_short, decision)) + ")"
     return str(decision)
+
+
+WHOLE = re.compile(r"[+-]?[0-9]{1,40}(\.0*)?(e\+?[0-9]{1,2})?")  # a number that some program made a float of
+
+
+def person_of(value: object) -> str:
+    """Return the name by which a person is counted, the same however programs and people write it.
+
+    Capitals, spaces around and between words, invisible characters and the forms of Unicode do not matter, nor does a
+    float that was made of a whole number: who is counted under two names is exposed twice.
+
+    >>> [person_of(name) for name in (7, 7.0, "007", "7.0 ", "Ann ", "ann", "A.  Bo")]
+    ['7', '7', '7', '7', 'ann', 'ann', 'a. bo']
+    """
+    if value is None or value != value:  # NaN
+        raise InputError("a person has no name; fill in who answered")
+    text = str(value)
+    if not text.isascii():
+        shown = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
+        text = unicodedata.normalize("NFKC", shown.casefold())
+    text = " ".join(text.casefold().split())
+    if not text:
+        raise InputError(f"a person has no name, got {value!r}; fill in who answered")
+    return str(int(Decimal(text))) if WHOLE.fullmatch(text) else text
 
 
 def number(value: float) -> str:

@@ -88,6 +88,17 @@ class Configured(Policy):
 
 
 @runtime_checkable
+class Watching(Policy, Protocol):
+    """A policy whose statements age, so that a study that is over can be watched."""
+
+    def passed(self, problem: Problem, state: State, rounds: int) -> State:
+        """Return the state of a study that is over after more rounds, in which its decision was in force."""
+
+    def ageing(self, problem: Problem, best: int) -> float:
+        """Return by how much a certificate grows a round."""
+
+
+@runtime_checkable
 class RoundByRound(Policy, Protocol):
     """A policy of very many small waves, which plays some of them in one call if it may ask by itself."""
 

@@ -1,23 +1,26 @@
 """The aggregate model: no single server sees a report.
 
 A device encodes its answer (`encoded`) with levels fine enough for rounding to cost nothing and fair coins for noise,
-so that the total of a batch is as good as one with Gaussian noise that is added once. It splits each whole number v
-into two shares, r uniform below M and v - r modulo M (`batch`), and gives one to the coordinator and one to a helper
-that somebody else runs. Each adds its shares up, and only these two totals are put together.
+so that the total of a batch is as good as one with Gaussian noise that is added once. It shares the bits of each whole
+number v (`prio3`), r and v - r modulo M, between the coordinator and a helper that somebody else runs, together with a
+proof that v is between 0 and g + b. Both check the proof, each adds its shares up, and only these two totals are put
+together.
 
-Against the coordinator alone, or the helper alone. r is uniform whatever v is, and so is v - r: a single share, and all
-shares of one server together, are independent of every answer, whatever the server can compute. What the coordinator
-learns is the sum of the two totals, which is the total of the v: binomial noise of the whole batch protects it. The
-helper learns nothing at all.
+Against the coordinator alone, or the helper alone. r is a seed that is expanded, which looks uniform to whoever does
+not have the seed, and so does v - r: a single share, and all shares of one server together, tell nothing of any answer.
+Nor do verifier shares, which the proof's own randomness hides. What the coordinator learns is the sum of the two
+totals, which is the total of the v: binomial noise of the whole batch protects it. The helper learns which proofs are
+wrong, and nothing else.
 
 Against both together, only the noise of the device itself: as much as a shuffler sees, next to nothing.
 
-A device can lie about its own answer, as in every model, and here also send shares that do not add up to a report at
-all: without a proof that v is between 0 and g + b, one device can spoil a total. (Prio3 adds such a proof.) A total
-that is out of range is noticed; then nothing is released.
+A device can lie about its own answer, as in every model: its numbers are what it likes from 0 to g + b. With anything
+else its proof is wrong, and its report is refused alone. A total that is out of range can only come from a server; then
+nothing is released.
 """
 
 import math
+from base64 import b64encode
 from functools import lru_cache, partial
 from typing import ClassVar
 
@@ -27,11 +30,10 @@ from voxpop.errors import Array, InputError
 from voxpop.model.waves import Tally
 from voxpop.privacy.encoded import MOST_BITS, MOST_TRIALS, SURE, Encoded, Encoding, refuse_delta, shift_of
 from voxpop.privacy.gaussian import noise_multiplier
-from voxpop.privacy.release import HELPER, Parts, View
+from voxpop.privacy.release import COORDINATING, HELPER, HELPING, Parts, View
 from voxpop.privacy.sources import Source
 
 FAIR = 0.5  # the chance of each trial: a device counts the ones among random bits
-MOST_WIDTH = 6  # bytes of a share, so that it is exact as a JSON number and as a float
 LEAST_FINENESS, FINENESS = 10.0, 100.0  # g is this many times sqrt(H), so that rounding costs a hundredth of the noise
 LIKED_TRIALS = 100_000  # more are drawn only if g would be too small otherwise
 CLOSE = 1000  # trials are found to a share of 1 / CLOSE
@@ -86,24 +88,28 @@ class Aggregated(Encoded):
     calibrated = staticmethod(calibrated_encoding)
 
     def weakness(self, epsilon: float, delta: float, honest: float = 1.0) -> str | None:
-        """Refuse noise that is not made of fair coins, and totals that could wrap around, before all else."""
+        """Refuse noise that is not made of fair coins, before all else."""
         if self.encoding.chance != FAIR:
             return f"noise of coins with a chance of {self.encoding.chance}, which are not fair"
-        if self.batch.width > MOST_WIDTH:
-            return f"shares of {self.batch.width} bytes, more than {MOST_WIDTH}, which would not be exact"
         return super().weakness(epsilon, delta, honest)
 
-    def split(self, reports: Array, source: Source) -> tuple[Array, Array]:
-        """Split reports of shape (people, arms) into the coordinator's shares and the helper's."""
-        modulus = self.batch.modulus
-        people, arms = reports.shape
-        ours = source.uniform(people, arms, self.batch.width)
-        return ours.astype(float), ((reports.astype(np.int64) - ours) % modulus).astype(float)
+    @property
+    def words(self) -> int:
+        return self.batch.words(COORDINATING)
+
+    def gather(self, stored: Array) -> Tally:
+        return self.batch.gather(stored, COORDINATING)
+
+    def split(self, report: Array, source: Source) -> tuple[bytes, bytes]:
+        """Split one report into the coordinator's share and the helper's, each with its share of the proof."""
+        prio3 = self.batch.prio3
+        ours, theirs = prio3.shard(report.tolist(), source.bytes(prio3.random_bytes))
+        return ours, theirs
 
     def parts(self, report: Array, source: Source) -> Parts:
         """Give each server its share; the helper also hears which batch the noise was made for."""
-        ours, theirs = ([int(number) for number in share[0]] for share in self.split(report[None, :], source))
-        return Parts({"report": ours}, {"report": theirs, **self.batch.stated()})
+        ours, theirs = self.split(report, source)
+        return Parts(ours, {"report": b64encode(theirs).decode(), **self.batch.stated()})
 
     def join(self, ours: Tally, theirs: Tally) -> Tally:
         """Put the totals of the two servers together; refuse a total that no people can have."""
@@ -116,15 +122,14 @@ class Aggregated(Encoded):
 
     def view(self, answers: Array, source: Source) -> Array:
         """Return what an attacker sees of people's answers: the coordinator, with the helper's total."""
-        ours, theirs = self.split(self.randomize(answers, source), source)
-        feedback = self.analyze(self.join(self.tally(ours), self.tally(theirs)), source)
+        feedback = self.analyze(self.tally(self.randomize(answers, source)), source)
         return np.asarray(self.ball.whiten(feedback.mean[None, :])[0])
 
     @property
     def glimpses(self) -> dict[str, View]:
         """What the coordinator alone and the helper alone hold of the first person, as shares of the modulus."""
-        return {"coordinator": partial(self._glimpse, 0), "helper": partial(self._glimpse, 1)}
+        return {"coordinator": partial(self._glimpse, COORDINATING), "helper": partial(self._glimpse, HELPING)}
 
     def _glimpse(self, holder: int, answers: Array, source: Source) -> Array:
-        shares = self.split(self.randomize(answers[:1], source), source)
-        return np.asarray(shares[holder][0] / self.batch.modulus)
+        share = self.split(self.randomize(answers[:1], source)[0], source)[holder]
+        return np.asarray(self.batch.prio3.outputs(holder, [share])[0] / self.batch.modulus)

@@ -129,7 +129,7 @@ def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]
     if feedback.printed:
         return []
     noise = problem.answer_noise(before.arms, before.pulls, feedback.effective)
-    noise += problem.shocks.variance / feedback.kept * problem.shock_noise(before.pulls)
+    noise += problem.shocks.variance / feedback.kept * problem.shock_noise(before.turns)
     slack = 0.0
     if feedback.noise is not None:
         noise = noise + feedback.noise
@@ -165,7 +165,7 @@ def _around(problem: Problem, plan: Plan, metric: str, centre: Array, shape: Arr
 
 def _spread(problem: Problem, plan: Plan) -> Array:
     """Return the covariance of a person's averages around f: a deviation, rounds, and what these do to everybody."""
-    return problem.answer_noise(plan.arms, plan.pulls) + problem.shocks.variance * problem.shock_noise(plan.pulls)
+    return problem.answer_noise(plan.arms, plan.pulls) + problem.shocks.variance * problem.shock_noise(plan.turns)
 
 
 @lru_cache(maxsize=256)

@@ -142,6 +142,9 @@ class Encoded(Clipped):
         enough = known and code.noise(self.arms, honest).delta(epsilon * (1 + 1e-9)) <= delta
         return weakness_of_noise(self.ball, enough, epsilon)
 
+    def alone(self) -> Self:
+        return replace(self, encoding=replace(self.encoding, people=1))
+
     def randomize(self, y: Array, source: Source) -> Array:
         """Draw the number of ones among a person's bits, for each coordinate (alg:shuffler, the local randomizer)."""
         code = self.encoding

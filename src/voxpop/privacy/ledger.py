@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from voxpop.errors import Array, InputError, require_integer
+from voxpop.model.words import counted, person_of
 from voxpop.privacy.binomial import ORDERS, Binomial
 from voxpop.privacy.gaussian import epsilon_of, require_delta, require_epsilon
 
@@ -62,9 +63,27 @@ def compose(entries: Iterable[Entry], delta: float) -> float:
 def compose_any(entries: Iterable[Entry], count: int, delta: float) -> float:
     """Bound the eps of any `count` releases about one person, each of them like one of these, at this delta."""
     kinds = {replace(entry, people=0, wave=0, names=()) for entry in entries}
-    if count > 1 and len(kinds) > 1 and all(kind.binomial is not None for kind in kinds):
+    gaussian = all(kind.multiplier is not None for kind in kinds)
+    if count < 2 or len(kinds) < 2 or gaussian or not all(kind.private for kind in kinds):
+        return max((compose([kind] * count, delta) for kind in kinds), default=0.0)
+    if all(kind.multiplier is not None or kind.binomial is not None for kind in kinds):
         return _epsilon(count * np.max([_loss(kind) for kind in kinds], axis=0), delta)
-    return max((compose([kind] * count, delta) for kind in kinds), default=0.0)
+    worst = Entry("any", 0, max(kind.epsilon for kind in kinds), max(kind.delta for kind in kinds))
+    return compose([worst] * count, delta)
+
+
+def of_group(entry: Entry, size: int) -> Entry:
+    """Return a release as it exposes several people of it together, such as a household: they move it so much farther.
+
+    >>> of_group(Entry("central", 9, 1.0, 1e-6, multiplier=4.0), 2).multiplier
+    2.0
+    """
+    if size == 1:
+        return entry
+    multiplier = None if entry.multiplier is None else entry.multiplier / size
+    binomial = None if entry.binomial is None else replace(entry.binomial, shift=size * entry.binomial.shift)
+    delta = min(1.0, size * math.exp(min(700.0, (size - 1) * entry.epsilon)) * entry.delta)
+    return replace(entry, multiplier=multiplier, binomial=binomial, epsilon=size * entry.epsilon, delta=delta)
 
 
 def _multiplier(entries: Sequence[Entry]) -> float:
@@ -125,9 +144,13 @@ class Budget:
         require_integer("participations", self.participations, least=1)
 
 
-@dataclass
+@dataclass(repr=False)
 class Ledger:
-    """The entries of a study; a release that would exceed the budget is refused before it is made."""
+    """The entries of a study; a release that would exceed the budget is refused before it is made.
+
+    >>> Ledger(Budget(5.0, 1e-6))
+    <Ledger: nothing was released; everyone may be exposed to epsilon 5>
+    """
 
     budget: Budget | None = None
     entries: list[Entry] = field(default_factory=list)
@@ -140,8 +163,9 @@ class Ledger:
 
     def check(self, entry: Entry) -> None:
         """Refuse a release that would exceed the budget or in which someone takes part too often."""
-        if len(set(entry.names)) < len(entry.names):
-            twice = next(person for person in entry.names if entry.names.count(person) > 1)
+        people = list(map(person_of, entry.names))
+        if len(set(people)) < len(people):
+            twice = next(name for name, person in zip(entry.names, people, strict=True) if people.count(person) > 1)
             raise InputError(f"{twice!r} is named twice in one release; count every person once")
         if len(entry.names) not in (0, entry.people):
             raise InputError(
@@ -162,15 +186,30 @@ class Ledger:
                     f"the budget of {self.budget.epsilon:g}; spend less per release or raise the budget"
                 )
 
+    def __str__(self) -> str:
+        """Say what was released so far, and what that costs."""
+        made = sum(entry.people for entry in self.entries)
+        said = f"{counted(len(self.entries), 'release')} about {made:,} people"
+        if self.budget is None:
+            return f"nobody is promised anything; {said}"
+        if not self.entries:
+            return f"nothing was released; everyone may be exposed to epsilon {self.budget.epsilon:g}"
+        worst = self.totals(self.budget.delta)["epsilon"]
+        spent = "without limit" if worst is None else f"to epsilon {worst:.3g}"
+        promised = f"of {self.budget.epsilon:g}, at delta {self.budget.delta:g}"
+        return f"{said}; the most exposed are exposed {spent}, {promised}"
+
+    def __repr__(self) -> str:
+        """Say the same in a console."""
+        return f"<Ledger: {self}>"
+
     def releases_about(self, person: str) -> list[Entry]:
         """Return the releases in which a person took part, without the names of the others."""
-        return self._about.get(person, [])
+        return self._about.get(person_of(person), [])
 
     def totals(self, delta: float) -> dict[str, Any]:
         """Summarise the releases; epsilon is that of the most exposed person at this delta, None if unbounded."""
-        exposures = {tuple(entries) for entries in self._about.values()}
-        exposures |= {(entry,) for entry in self.entries if not entry.names}
-        worst = max((compose(entries, delta) for entries in exposures), default=0.0)
+        worst = compose(self.worst(delta), delta)
         return {
             "releases": len(self.entries),
             "people": sum(entry.people for entry in self.entries),
@@ -179,10 +218,34 @@ class Ledger:
             "guaranteed": all(entry.guaranteed for entry in self.entries),
         }
 
+    def worst(self, delta: float, named: bool = True) -> tuple[Entry, ...]:
+        """Return the releases about the most exposed person; without `named`, of those whom no release names."""
+        exposures = {tuple(entries) for entries in self._about.values() if named}
+        exposures |= {(entry,) for entry in self.entries if not entry.names}
+        return max(exposures, key=lambda entries: compose(entries, delta), default=())
+
+    @property
+    def people(self) -> set[str]:
+        """The names of the people who took part."""
+        return set(self._about)
+
     def record(self, entry: Entry) -> None:
         """Add a release that was checked before it was made."""
         self.entries.append(entry)
         if entry.names:
             about = replace(entry, names=())  # comparing the names of all people for each of them would take long
-            for person in entry.names:
+            for person in map(person_of, entry.names):  # a journal of before may have several ways of writing one
                 self._about.setdefault(person, []).append(about)
+
+
+def exposure(ledgers: Sequence[Ledger], delta: float, size: int = 1, linked: bool = True) -> float:
+    """Compute the eps of the most exposed person in several studies, or of this many who are always asked together.
+
+    Who has a name is the same person in all studies, if names are `linked`. Others may be: then the most exposed person
+    of each study counts.
+    """
+    pasts = {tuple(entry for ledger in ledgers for entry in ledger.worst(delta, named=not linked))}
+    for person in set().union(*(ledger.people for ledger in ledgers)) if linked else ():
+        about = (ledger.releases_about(person) or ledger.worst(delta, named=False) for ledger in ledgers)
+        pasts.add(tuple(entry for entries in about for entry in entries))
+    return max(compose([of_group(entry, size) for entry in past], delta) for past in pasts)

@@ -75,6 +75,25 @@ def caveats(model: str, epsilon: float, delta: float) -> list[str]:
     return [*found, "the paper combines it with dpbe-paper and no floor; anything else is voxpop's own combination"]
 
 
+SENSIBLE = 20.0  # above this epsilon an observer's odds may change half a billion times
+
+
+def doubts(epsilon: float, delta: float, people: int) -> list[str]:
+    """Say what makes little sense in a promise to this many people.
+
+    >>> doubts(5.0, 1e-6, 1000)
+    []
+    """
+    found = []
+    if epsilon > SENSIBLE:
+        odds = f"lets an observer's odds about a person change e^{epsilon:g} times, which promises next to nothing"
+        found.append(f"epsilon {epsilon:g} {odds}; most studies promise 1 to 10")
+    if delta * people > 1:
+        shown = f"more than one in the {people:,} people asked, so that the promise may fail somebody"
+        found.append(f"delta {delta:g} is {shown}; take one far below {1 / people:.0e}")
+    return found
+
+
 # To add a trust model, write its release in a file of its own and list it here.
 RELEASES: dict[str, type[Clipped]] = {made.model: made for made in (Central, Local, Shuffled, Aggregated)}
 SHARE = 2.0  # with the floor, privacy costs no more precision than asking this many times fewer people would

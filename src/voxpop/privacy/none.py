@@ -1,31 +1,36 @@
 """No privacy: everyone trusts the agent with their averages."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from voxpop.errors import Array
+from voxpop.errors import Array, largest
 from voxpop.model.problem import Problem
 from voxpop.model.state import Open, State
 from voxpop.model.strata import Sample
-from voxpop.model.waves import Feedback, Plan, Tally
+from voxpop.model.waves import Feedback, Plan, Tally, check_scale
 from voxpop.privacy.crowds import unclipped
 from voxpop.privacy.ledger import Entry
-from voxpop.privacy.release import Count, Positive, Release, check_length
+from voxpop.privacy.release import Count, Positive, Release, check_finite, check_length
 from voxpop.privacy.sources import Source
+
+WIDE = 10.0  # times what the model says is the most
 
 
 @dataclass(frozen=True)
 class PlainRelease(Release):
-    """A release without privacy: averages are sent as they are.
+    """A release without privacy: averages are sent as they are, and clipped to a public range before they count.
 
-    >>> PlainRelease(0.5, 3)
-    PlainRelease(step=0.5, arms=3)
+    >>> PlainRelease(0.5, 2, -1.0, 1.0).tally(np.array([[0.5, 1e9], [0.5, 1.0]])).total
+    (2, 4)
     """
 
     step: Positive
     arms: Count
+    low: float | None = None  # None: there is no such limit, as in waves of earlier versions
+    high: float | None = None
     model: ClassVar[str] = "none"
     fills_gaps: ClassVar[bool] = False
     seen: ClassVar[str] = (
@@ -38,7 +43,13 @@ class PlainRelease(Release):
 
     def tally(self, reports: Array) -> Tally:
         check_length(reports, self.arms)
-        return Tally.of(reports, self.step)
+        check_finite(reports)
+        check_scale(largest(reports), self.step)  # a mistake of units is refused, and not counted as an extreme
+        return Tally.of(np.clip(reports, *self.limits), self.step)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
 
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally:
         return unclipped(mean, root, people, self.step, rng)
@@ -55,6 +66,18 @@ class PlainRelease(Release):
         return Entry(self.model, count)
 
 
+def public_range(problem: Problem, state: State) -> tuple[float, float]:
+    """Return what answers are clipped to: the limits of the reward, or else far beyond what the model lets people say.
+
+    Where f has norm B and people differ by v k, averages of one round stay within (B + 10 v) sqrt(k) + 10 sigma of the
+    prior mean, up to a chance of 1e-22. The range is wider, for constants that are wrong by some factor.
+    """
+    most = (max(problem.norm_bound, state.norm_bound) + problem.bias_std) * math.sqrt(problem.largest_variance)
+    room, (low, high) = WIDE * (most + problem.noise_std), problem.limits
+    least, largest = float(problem.means.min()) - room, float(problem.means.max()) + room
+    return low if math.isfinite(low) else least, high if math.isfinite(high) else largest
+
+
 @dataclass(frozen=True)
 class NoPrivacy(Open):
     """The trust model that promises nothing."""
@@ -65,7 +88,7 @@ class NoPrivacy(Open):
     cost: ClassVar[None] = None
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        return PlainRelease(problem.grid_step, len(plan.arms))
+        return PlainRelease(problem.grid_step, len(plan.arms), *public_range(problem, state))
 
     def describe(self) -> dict[str, Any]:
         return {"privacy": self.model, "epsilon": None, "delta": None, "calibration": None, "caveats": []}

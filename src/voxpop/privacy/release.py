@@ -7,6 +7,7 @@ Code outside `privacy/` need not ask which model it is.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +21,9 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import Channel, State
 from voxpop.model.strata import Sample
 from voxpop.model.waves import Feedback, Plan, Tally
+from voxpop.privacy.field import Field64
 from voxpop.privacy.ledger import Budget, Entry
+from voxpop.privacy.prio3 import Prio3, sum_vec
 from voxpop.privacy.sources import Source
 
 # What the public constants of a release may be when they are read; io.schema checks it.
@@ -46,6 +49,7 @@ def check_finite(reports: Array) -> None:
         raise InputError(f"a report holds {bad}, which no device sends; send finite numbers only")
 
 
+COORDINATING, HELPING = 0, 1  # the numbers of the two servers between which reports are shared
 SHUFFLER, HELPER = "shuffler", "helper"  # the second servers there are: one adds reports up, one its shares of them
 
 
@@ -72,34 +76,39 @@ class Batch:
         return self.levels + self.trials
 
     @property
-    def width(self) -> int:
-        """The bytes of a share: the least for which no total reaches the modulus.
-
-        >>> Batch(size=5, coordinates=1, levels=50, trials=1, chance=0.5).width  # a total of 255 at most
-        1
-        >>> Batch(size=4, coordinates=1, levels=63, trials=1, chance=0.5).width  # 256
-        2
-        """
-        return ((self.size * self.bits).bit_length() + 7) // 8
+    def modulus(self) -> int:
+        """M, modulo which two shares add up to a report; no total reaches it."""
+        return Field64.modulus
 
     @property
-    def modulus(self) -> int:
-        """M, modulo which two shares add up to a report."""
-        return int(256**self.width)
+    def prio3(self) -> Prio3:
+        """How a report is shared, with a proof that each of its numbers is between 0 and `bits`."""
+        return sum_vec(self.coordinates, self.bits)
+
+    def words(self, holder: int) -> int:
+        """Return the words of eight bytes in a stored report, or in a share that the server of this number holds."""
+        return self.prio3.upload_bytes(holder) // 8 if self.shared else self.coordinates
 
     def stated(self) -> dict[str, Any]:
         """Return the batch as every report states it."""
         return {name: value for name, value in asdict(self).items() if name != "shared" or value}
 
     def tally(self, reports: Array) -> Tally:
-        """Add up the ones, or the shares, of each coordinate in reports of shape (people, coordinates)."""
+        """Add up the ones of each coordinate in reports of shape (people, coordinates)."""
         check_length(reports, self.coordinates)
         check_finite(reports)
-        most = self.modulus - 1 if self.shared else self.bits
-        if reports.min() < 0 or reports.max() > most or (reports != reports.round()).any():
-            what = "a share is a whole number" if self.shared else "a report has"
-            raise InputError(f"{what} from 0 to {most} {'' if self.shared else 'ones '}for each arm; encode it again")
+        if reports.min() < 0 or reports.max() > self.bits or (reports != reports.round()).any():
+            raise InputError(f"a report has from 0 to {self.bits} ones for each arm; encode it again")
         return Tally.of_steps(reports, 1.0)
+
+    def gather(self, stored: Array, holder: int = HELPING) -> Tally:
+        """Add up what a server stores, (people, words): reports, or its shares of them modulo M."""
+        if not self.shared:
+            return self.tally(stored)
+        check_length(stored, self.words(holder))
+        outputs = self.prio3.outputs(holder, [row.tobytes() for row in stored])
+        total = self.prio3.circuit.field.total(outputs, axis=0)
+        return Tally(len(stored), tuple(map(int, total)), 1.0)
 
     def could_be_shares(self, total: Sequence[int]) -> bool:
         """Return True if this can be a total of shares, of which a helper tells the remainder modulo M."""
@@ -117,7 +126,7 @@ class Batch:
 class Parts:
     """What a device sends of one report: to the coordinator, to the shuffler or helper, or a share to each."""
 
-    coordinator: dict[str, Any] | None = None
+    coordinator: dict[str, Any] | bytes | None = None  # bytes are sent as they are, and the rest as JSON
     helper: dict[str, Any] | None = None
 
 
@@ -144,6 +153,11 @@ class Release(ABC):
             """The number of averages in an answer."""
 
     @property
+    def limits(self) -> tuple[float, float]:
+        """What each number of a report is clipped to by itself, before it is added up."""
+        return -math.inf, math.inf
+
+    @property
     def batch(self) -> Batch | None:
         """What the second server must know to add reports or shares up; None if the agent adds up by itself."""
         return None
@@ -156,6 +170,10 @@ class Release(ABC):
         """
         return None
 
+    def alone(self) -> Release:
+        """Return the release as it protects a person if all others are made up: with this person's own noise only."""
+        return self
+
     @abstractmethod
     def randomize(self, y: Array, source: Source) -> Array:
         """Compute, on the device, the reports for averages y; both have the shape (people, arms)."""
@@ -164,9 +182,18 @@ class Release(ABC):
         """Return what the device sends of its report, and to whom. Shares are drawn here, once per report."""
         return Parts({"report": report.tolist()})
 
-    def accept(self, reports: Array) -> None:
+    @property
+    def words(self) -> int:
+        """The words of eight bytes in a report as the agent stores it: its numbers, unless it is a share."""
+        return self.arms
+
+    def gather(self, stored: Array) -> Tally:
+        """Add up reports as the agent stores them, (people, words)."""
+        return self.tally(stored)
+
+    def accept(self, stored: Array) -> None:
         """Refuse reports that could not be added up, when they arrive."""
-        self.tally(reports)
+        self.gather(stored)
 
     @abstractmethod
     def tally(self, reports: Array) -> Tally:

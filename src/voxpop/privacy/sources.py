@@ -33,8 +33,8 @@ class Source(Protocol):
     def bernoulli(self, chances: Array) -> Integers:
         """Draw ones with the given chances, and zeros otherwise."""
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
-        """Draw whole numbers that are uniform below 256^width; a width is at most 7."""
+    def bytes(self, count: int) -> bytes:
+        """Draw random bytes."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Simulated:
     def bernoulli(self, chances: Array) -> Integers:
         return (self.rng.random(chances.shape) < chances).astype(np.int64)
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
-        return self.rng.integers(0, 256**width, size=(rows, columns))
+    def bytes(self, count: int) -> bytes:
+        return self.rng.bytes(count)
 
 
 class Secure:
@@ -87,11 +87,8 @@ class Secure:
         words = np.frombuffer(os.urandom(8 * chances.size), dtype=np.uint64).reshape(chances.shape)
         return ((words >> np.uint64(11)).astype(float) * 2.0**-53 < chances).astype(np.int64)
 
-    def uniform(self, rows: int, columns: int, width: int) -> Integers:
-        given = np.frombuffer(os.urandom(rows * columns * width), dtype=np.uint8).reshape(rows, columns, width)
-        padded = np.zeros((rows, columns, 8), dtype=np.uint8)
-        padded[..., :width] = given
-        return np.asarray(padded.view("<i8")[..., 0], dtype=np.int64)
+    def bytes(self, count: int) -> bytes:
+        return os.urandom(count)
 
 
 def _coins(cells: int, trials: int) -> Integers:

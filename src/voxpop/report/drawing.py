@@ -96,7 +96,14 @@ def sheet(width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
     except ImportError:
         raise InputError("pictures need matplotlib; install it with: pip install 'voxpop[report]'") from None
-    return Figure(figsize=(width, height), layout="constrained")
+
+    class Picture(Figure):
+        """A figure that notebooks show by themselves, whether or not they were told to."""
+
+        def _repr_png_(self) -> bytes:
+            return png(self)
+
+    return Picture(figsize=(width, height), layout="constrained")
 
 
 def styled(**settings: Any) -> AbstractContextManager[None]:

@@ -55,12 +55,12 @@ class HasCourse(ABC):
         return data_frame(answer_rows(self.course))
 
     def plot(self, name: str = "decision") -> Figure:
-        """Draw one of the report's pictures, as a matplotlib figure; `voxpop.report.figures.DRAWINGS` lists them.
+        """Draw one of `voxpop.report.figures.DRAWINGS`, as a matplotlib figure that notebooks show by themselves.
 
         >>> from voxpop import make_policy, make_scenario, simulate
         >>> run = simulate(make_scenario("sphere"), make_policy())
         >>> run.plot()  # doctest: +ELLIPSIS
-        <Figure size ...>
+        <Picture size ...>
         """
         from voxpop.report.figures import figure
 

@@ -9,15 +9,19 @@ import numpy as np
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array
+from voxpop.io.schema import asks_again
 from voxpop.journal.journal import Course
 from voxpop.journal.question import failure_chance
 from voxpop.journal.schedule import wave_dates
+from voxpop.journal.watch import watched
+from voxpop.model.money import Money
 from voxpop.model.problem import reward_range_of
 from voxpop.model.waves import Forecast
 from voxpop.model.words import certified as certified
 from voxpop.model.words import counted, limits
 from voxpop.model.words import describe as describe
 from voxpop.model.words import number as number
+from voxpop.privacy.models import doubts
 from voxpop.report.stakes import measure
 from voxpop.report.view import View
 
@@ -35,19 +39,18 @@ class Line:
     first: bool = False  # for whoever has ten seconds
 
 
-def expectation(forecast: Forecast) -> str:
-    """Say what a wave is expected to bring and to cost.
+def expectation(forecast: Forecast, money: Money | None = None) -> str:
+    """Say what a wave is expected to bring and to cost, in money if it is.
 
     >>> expectation(Forecast(120.0, 12.0, 30.0))
     'expected to bring 120 over the rounds left; answers cost 12, trying poorer decisions costs 30'
     """
-    aim = f"to bring {number(forecast.gain)} over the rounds left"
+    said = number if money is None else money.said
+    aim = f"to bring {said(forecast.gain)} over the rounds left"
     if forecast.certificate is not None:
         aim = f"to certify that {certified(forecast.certificate, certain=False)}"
-    return (
-        f"expected {aim}; answers cost {number(forecast.answers)}, "
-        f"trying poorer decisions costs {number(forecast.exploring)}"
-    )
+    answers, exploring = said(forecast.answers), said(forecast.exploring)
+    return f"expected {aim}; answers cost {answers}, trying poorer decisions costs {exploring}"
 
 
 def summarise(course: Course, truth: Array | None = None) -> list[Line]:
@@ -81,6 +84,8 @@ def _expected(view: View) -> Iterator[Line]:
     if answer.estimate is None:
         return
     notes = [course.reward]
+    if course.money is not None:
+        notes[0] += f" per person and round, {_per_round(course, answer.estimate)} in all"
     if (likely := view.likely()) is not None:
         low, high = course.direction.bounds(*(float(ends[answer.index]) for ends in likely))
         notes.append(f"likely {number(low)} to {number(high)}")
@@ -91,8 +96,17 @@ def _expected(view: View) -> Iterator[Line]:
     yield Line("Expect", number(answer.estimate), "; ".join(notes), first=True)
     if answer.expected_loss is not None:
         nothing = answer.expected_loss < NOTHING * np.ptp(course.state.centre)
-        lost = "practically nothing" if nothing else f"{number(answer.expected_loss)} per round"
+        lost = "practically nothing" if nothing else _per_round(course, answer.expected_loss)
         yield Line("Expected loss", lost, "what the model expects this choice to lose against the best", first=True)
+
+
+def _per_round(course: Course, reward: float) -> str:
+    """Say what comes or goes with every round: of all people and a year, if that is known."""
+    if (money := course.money) is None:
+        return f"{number(reward)} per round"
+    if course.calendar is None:
+        return f"{money.total(reward)} per round"
+    return f"{money.total(reward * course.calendar.yearly(course.problem.horizon))} a year"
 
 
 def _certified(view: View) -> Iterator[Line]:
@@ -130,21 +144,23 @@ def _cost(view: View) -> Iterator[Line]:
     course, stakes = view.course, view.stakes
     if stakes is None:
         return
+    said = number if course.money is None else course.money.said
     if course.closed:
-        parts = [f"answers {number(stakes.answers)}"] if stakes.answers else []
-        parts.append(f"trying poorer decisions {number(stakes.trying)}")
-        yield Line("Asking cost", number(stakes.asking), f"{', '.join(parts)}; in {course.reward}", first=True)
+        parts = [f"answers {said(stakes.answers)}"] if stakes.answers else []
+        parts.append(f"trying poorer decisions {said(stakes.trying)}")
+        unit = f"; in {course.reward}" if course.money is None else ""
+        yield Line("Asking cost", said(stakes.asking), f"{', '.join(parts)}{unit}", first=True)
     source = "by the simulated truth" if stakes.measured else "as the model estimates it"
-    after = f"with what was learned {number(stakes.ahead)}; " if course.closed else ""
+    after = f"with what was learned {said(stakes.ahead)}; " if course.closed else ""
     over = f"{after}over {course.problem.horizon:,} rounds, {source}"
     if stakes.pilot is None or stakes.pilot_choice is None:
-        yield Line("Guessing would cost", number(stakes.guessing), over, first=True)
+        yield Line("Guessing would cost", said(stakes.guessing), over, first=True)
         return
     confirmed = course.closed and stakes.pilot_choice == view.answer.index
     kept = "which the answers confirm" if confirmed else view.layout.name(stakes.pilot_choice)
-    note = f"with the pilot's choice, {kept}; at random {number(stakes.guessing)}; {over}"
+    note = f"with the pilot's choice, {kept}; at random {said(stakes.guessing)}; {over}"
     caveat = f" ({stakes.caveat})" if stakes.caveat else ""
-    yield Line("Not asking would cost", number(stakes.pilot), note + caveat, first=True)
+    yield Line("Not asking would cost", said(stakes.pilot), note + caveat, first=True)
 
 
 def _asked(view: View) -> Iterator[Line]:
@@ -154,17 +170,32 @@ def _asked(view: View) -> Iterator[Line]:
         f"{course.people:,} people, {course.numbers:,} numbers, in {counted(len(course.closed), 'wave')}",
         f"and {course.pilot_numbers:,} numbers in the pilot" if course.pilot_numbers else "",
     )
+    if who := asks_again(course.policy):
+        meant = "these very people" if who == "everybody" else "the population that they were drawn from at random"
+        yield Line("Who answers", "the same people in every wave", f"what is certified is about {meant}")
     if plan is not None:
         said = f"wave {plan.wave} asks {plan.people:,} people about {len(plan.arms)} decisions"
-        if plan.blocks > 1:
+        if plan.blocks > 1 and plan.counts is None:
             said += f", played for {plan.pulls[0]:,} rounds each, in {plan.blocks} blocks"
-        yield Line("Open", said, "" if plan.forecast is None else expectation(plan.forecast))
+        forecast = course.forecast(plan)
+        yield Line("Open", said, "" if forecast is None else expectation(forecast, course.money))
+    for each in [*course.plans, *filter(None, [plan])]:
+        if each.planned is not None and each.played is not None:
+            differ = int(np.count_nonzero(each.played != each.planned.sequence))
+            used = f"of its {len(each.planned.arms)} decisions and {counted(each.planned.blocks, 'block')}, "
+            used += f"{len(np.intersect1d(each.arms, each.planned.arms))} and {each.blocks} are used"
+            yield Line("Played otherwise", f"{counted(differ, 'round')} of wave {each.wave}", used)
     if course.ended is not None:
         yield Line("Stopped because", course.ended)
+    if course.alert:
+        yield Line("Alert", course.alert, "by the last wave of the watch", first=True)
+    if course.passed:
+        yield Line("Watched", str(watched(course)))
     if course.state.spent > 0:
         chance = failure_chance(course.policy, course.problem, 1)
         said = f"{100 * course.state.spent / chance:.0f} % of {100 * chance:g} % is spent"
-        yield Line("Chance of error", said, "by what was certified so far")
+        since = "since the watch last paused, of its own" if course.passed else "so far"
+        yield Line("Chance of error", said, f"by what was certified {since}")
 
 
 def _dates(view: View) -> Iterator[Line]:
@@ -204,6 +235,8 @@ def _promise(view: View) -> Iterator[Line]:
         f"({trust['epsilon']:g}, {trust['delta']:g})-differential privacy, in the {trust['privacy']} model",
         "; ".join(trust["caveats"]) or f"to everyone, whatever they answer; each person is asked once{pilot}",
     )
+    asked = sum(plan.people for plan in view.course.plans)
+    yield from (Line("Doubt", said) for said in doubts(trust["epsilon"], trust["delta"], asked))
 
 
 def _notes(view: View) -> Iterator[Line]:

@@ -12,9 +12,9 @@ from voxpop.journal.schedule import wave_dates
 from voxpop.journal.tables import TABLES, Row, columns_of, headline, wave_rows
 from voxpop.model.words import number
 
-# The headings of the wave table, with the columns of `wave_rows`.
+# The headings of the wave table, with the columns of `wave_rows`, and with the parts of a forecast.
 COUNTED = {"rounds": "rounds", "played": "decisions", "people": "people", "numbers": "numbers"}
-EXPECTED = {"expected gain": "expected_gain", "cost of answers": "answers_cost", "cost of trying": "trying_cost"}
+EXPECTED = {"expected gain": "gain", "cost of answers": "answers", "cost of trying": "exploring"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def wave_table(course: Course) -> WaveTable:
     planned = any(plan.forecast is not None for plan in course.plans)
     dated = wave_dates(course)
     widths = {wave.plan.wave: f"±{number(wave.info.max_width)}" for wave in course.closed}
-    rows = []
+    rows, forecasts = [], {plan.wave: course.forecast(plan) for plan in course.plans}
     for row in wave_rows(course):
         if row["status"] == "open":
             continue
@@ -43,7 +43,8 @@ def wave_table(course: Course) -> WaveTable:
         if dated:
             cells["takes"], cells["until"] = reversed(dated.get(row["wave"], ("", "")))
         if planned:
-            cells |= {name: "" if row[column] is None else number(row[column]) for name, column in EXPECTED.items()}
+            said = forecasts.get(row["wave"])
+            cells |= {name: "" if said is None else number(getattr(said, part)) for name, part in EXPECTED.items()}
         cells["left"] = f"{row['left']:,}"
         rows.append(tuple(cells.values()) if planned else (*cells.values(), widths.get(row["wave"], "")))
     happened = {
@@ -52,7 +53,8 @@ def wave_table(course: Course) -> WaveTable:
     }
     notes = [f"{what} after wave {', '.join(map(str, when))}" for what, when in happened.items() if when]
     counted = ("wave", *COUNTED, *(("takes", "until") if dated else ()))
-    headings = (*counted, *(EXPECTED if planned else ()), "left", *(() if planned else ("widest bound",)))
+    expected = EXPECTED if course.money is None else [f"{name} ({course.money.unit})" for name in EXPECTED]
+    headings = (*counted, *(expected if planned else ()), "left", *(() if planned else ("widest bound",)))
     return WaveTable(headings, rows, notes)
 
 

@@ -198,7 +198,8 @@ class View:
     @cached_property
     def stakes(self) -> Stakes | None:
         """What asking costs, and what not knowing would cost."""
-        return stakes_of(self.course, self.truth)
+        found, money = stakes_of(self.course, self.truth), self.course.money
+        return found if found is None or money is None else found.worth(money, self.course.numbers)
 
     @cached_property
     def sure(self) -> str:

@@ -99,7 +99,9 @@ class Table:
     def __post_init__(self) -> None:
         lengths = sorted({len(cells) for cells in self.columns.values()})
         if len(lengths) != 1:
-            raise InputError(f"a table of answers needs columns of one length, got {listed(lengths) or 'none'}")
+            if not lengths:
+                raise InputError("the table is empty; give it a column for the people, the answers and each parameter")
+            raise InputError(f"a table of answers needs columns of one length, got {listed(lengths)}")
         if lengths == [0]:
             raise InputError("the table has no rows; add one for each person and decision")
 

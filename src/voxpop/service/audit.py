@@ -28,6 +28,7 @@ class Action(StrEnum):
     ARCHIVED = "archived"
     RESTORED = "unarchived"
     DELETED = "deleted"
+    CODES_ADDED = "codes added"
     KEY_ADDED = "key added"
     KEY_REVOKED = "key revoked"
     SIGNED_IN = "signed in"

@@ -7,6 +7,7 @@ too, only the hash is kept. A session ends when it is not used, when it is old, 
 from __future__ import annotations
 
 import hmac
+import unicodedata
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -103,7 +104,7 @@ def add_key(
     Without `replace`, a name that is in use is refused. What there is is looked at in the same transaction, so that of
     two who make a key under one name at once, the second is refused or replaces the first, and knows it.
     """
-    require_holder(name)
+    name = require_holder(name)
     if (role == "viewer") != (study is not None):
         raise InputError("a viewer's key is for one study, and an operator's for all; name a study for viewers only")
     with database.write() as connection:
@@ -121,10 +122,12 @@ def add_key(
         audit.note(connection, at, actor, Action.KEY_ADDED, study, f"{name} ({role})")
 
 
-def require_holder(name: str) -> None:
-    """Refuse a name under which no key can be kept."""
+def require_holder(name: str) -> str:
+    """Return a name in the one spelling under which a key is kept; refuse one under which none can be."""
+    name = unicodedata.normalize("NFKC", name)
     if not 1 <= len(name) <= 64 or not name.isprintable() or name != name.strip():
         raise InputError(f"the name of a key has 1 to 64 printable characters, got {name!r:.80}; choose another")
+    return name
 
 
 def list_keys(database: Database) -> list[KeyInfo]:
@@ -140,14 +143,15 @@ def revoke_key(database: Database, name: str, at: float, actor: str = COMMAND_LI
     """
     with database.write() as connection:
         known = _locked(connection)
-        row = connection.execute(sa.select(operators).where(operators.c.name == name)).first()
+        spelled = operators.c.name.in_((name, unicodedata.normalize("NFKC", name)))
+        row = connection.execute(sa.select(operators).where(spelled)).first()
         if row is None:
             raise Refusal(404, f"there is no key under the name {name!r}; list them with: voxpop keys list")
         if row.revoked_at is not None:
             return False
         if not last:
-            _require_another(known, name)
-        _revoke(connection, name, row.study, at, actor)
+            _require_another(known, row.name)
+        _revoke(connection, row.name, row.study, at, actor)
     return True
 
 

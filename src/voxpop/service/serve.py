@@ -26,7 +26,7 @@ from voxpop.model.options import check, option
 from voxpop.service import logs
 from voxpop.service.keys import Keyring, check_of, exposed, keyring_of_file, make_secret, read_keyring
 from voxpop.service.shuffler.batches import Shuffler
-from voxpop.service.shuffler.signed_http import HttpShuffler, require_url
+from voxpop.service.shuffler.signed_http import HttpShuffler, require_private_url, require_url
 from voxpop.service.stores.database import Database, file_of, insert_into
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import marks, studies
@@ -61,6 +61,7 @@ class Settings:
     hsts: int = option(86_400, least=0)  # seconds for which browsers shall insist on https, if it is served; 0: none
     rate: float = option(200.0, least=0)  # requests per second from one address
     burst: float = option(1000.0, least=1)
+    registrations: float = option(1000.0, least=0)  # new people an hour from one address; 0, or a rate of 0: no limit
     connections: int = option(200, least=0)  # from one address; 0 for no limit
     max_body: int = option(2**20, least=1024)
     allow_origin: str = ""  # origins of web pages that are devices, separated by spaces or commas
@@ -134,7 +135,7 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     if settings.shuffler_url is not None:
         if key is None:
             raise InputError("a coordinator shares a key with its shuffler; set VOXPOP_SHUFFLER_KEY_FILE")
-        url = require_url("shuffler_url", settings.shuffler_url)
+        url = require_private_url("shuffler_url", settings.shuffler_url)
         public = require_url("shuffler_public_url", settings.shuffler_public_url or url)
         shuffler = HttpShuffler(url, key, public)
     database, record = open_store(settings.database, "coordinator", migrate), settings.own_record()
@@ -146,7 +147,14 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
         database.close()
         raise
     coordinator = Coordinator(database, secret, shuffler, released=record)
-    app = CoordinatorApp(coordinator, key, settings.open_dashboard, settings.workers, origins)
+    app = CoordinatorApp(
+        coordinator,
+        key,
+        settings.open_dashboard,
+        settings.workers,
+        origins,
+        settings.registrations * (settings.rate > 0),
+    )
     log = logs.event_logger("coordinator")
 
     def note(kind: str, **values: object) -> None:
@@ -213,7 +221,7 @@ def shuffler_of(settings: Settings, migrate: bool = False) -> ShufflerApp:
         raise InputError("a shuffler needs the key that it shares with its coordinator; set VOXPOP_SHUFFLER_KEY_FILE")
     if settings.coordinator_url is None:
         raise InputError("a shuffler needs the address of its coordinator; give --coordinator-url")
-    url = require_url("coordinator_url", settings.coordinator_url)
+    url = require_private_url("coordinator_url", settings.coordinator_url)
     origins = require_origins("allow_origin", settings.allow_origin)
     database = open_store(settings.database, "shuffler", migrate)
     return ShufflerApp(Shuffler(database, logs.event_logger("shuffler")), url, key, origins)

@@ -138,7 +138,8 @@ def share_of(settings: Settings) -> Settings:
     """Divide the limits on one address among the workers, so that they hold for all of them together."""
     count = settings.workers
     rate, burst = settings.rate / count, max(1.0, settings.burst / count)
-    return replace(settings, rate=rate, burst=burst, connections=-(-settings.connections // count))
+    registrations, connections = settings.registrations / count, -(-settings.connections // count)
+    return replace(settings, rate=rate, burst=burst, registrations=registrations, connections=connections)
 
 
 @contextmanager

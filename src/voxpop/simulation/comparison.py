@@ -60,7 +60,7 @@ def perform(trial: Described) -> RunSummary:
 def summarise(run: Run) -> RunSummary:
     """Summarise a run in numbers."""
     horizon, f = run.scenario.problem.horizon, run.scenario.f
-    rounds, regret = regret_curve(run.plans, run.best, horizon, f)
+    rounds, regret = regret_curve(run.plans, run.best, horizon, f, run.moves)
     return RunSummary(
         regret=run.metrics.regret,
         numbers=run.metrics.numbers,

@@ -95,6 +95,13 @@ class GPPeople(Answering):
         mean, root = self.law(plan)
         return np.asarray(mean + rng.standard_normal((people, len(plan.arms))) @ root.T)
 
+    def stay(self, people: int, rng: np.random.Generator) -> TablePeople:
+        """Draw people who can be asked again."""
+        every = np.arange(self.problem.size)
+        root = square_root(self.problem.bias_std**2 * self.problem.covariance(every, every))
+        rewards = self.f + rng.standard_normal((people, len(every))) @ root.T
+        return TablePeople(rewards, self.problem.noise_std)
+
     def law(self, plan: Plan) -> tuple[Array, Array]:
         """Return the mean of a person's averages, and a root of their covariance."""
         return self.f[plan.arms], square_root(self.problem.answer_noise(plan.arms, plan.pulls))
@@ -180,6 +187,11 @@ class TablePeople:
         require_integer("people to draw", people, least=1, most=len(self) - 1)
         order = rng.permutation(len(self))
         return self._only(order[:people]), self._only(order[people:])
+
+    def stay(self, people: int, rng: np.random.Generator) -> TablePeople:
+        """Draw some of these people, to be asked in every wave."""
+        require_integer("people who answer in every wave", people, least=1, most=len(self))
+        return self._only(np.sort(rng.permutation(len(self))[:people]))
 
     def _only(self, rows: Indices) -> TablePeople:
         stakes = None if self.stakes is None else self.stakes[rows]
@@ -279,11 +291,21 @@ class ResampledPeople(Answering):
         return np.asarray(self._means.mean(axis=0))
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
-        arms, who = plan.arms, rng.integers(len(self._means), size=people)
+        return self._drawn(plan.arms, self.problem.answer_noise(plan.arms, plan.pulls), people, rng)
+
+    def stay(self, people: int, rng: np.random.Generator) -> TablePeople:
+        """Draw people who can be asked again."""
+        every = np.arange(self.problem.size)
+        own = self.problem.bias_std**2 * self.problem.covariance(every, every)
+        return TablePeople(self._drawn(every, own, people, rng), self.problem.noise_std)
+
+    def _drawn(self, arms: Indices, covariance: Array, people: int, rng: np.random.Generator) -> Array:
+        """Draw people's averages, of which the pilot's answers took something away from the covariance."""
+        who = rng.integers(len(self._means), size=people)
         answers = self._means[np.ix_(who, arms)]
         for kind, pattern in enumerate(self._patterns):
             places = np.flatnonzero(self._kinds[who] == kind)
-            spread = self.problem.answer_noise(arms, plan.pulls) - pattern.reach[arms] @ pattern.reach[arms].T
+            spread = covariance - pattern.reach[arms] @ pattern.reach[arms].T
             answers[places] += rng.standard_normal((len(places), len(arms))) @ square_root(spread).T
         return answers
 
@@ -354,14 +376,22 @@ class Customers(Answering):
     mean = profit  # as other populations call it
 
     def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
+        prices = self.prices[plan.arms]
+        bought = rng.binomial(plan.pulls, self._chances(prices, people, rng))
+        return np.asarray((prices - self.unit_cost) * bought / plan.pulls)
+
+    def stay(self, people: int, rng: np.random.Generator) -> TablePeople:
+        """Draw customers who can be asked again."""
+        stakes = self.prices - self.unit_cost
+        return TablePeople(stakes * self._chances(self.prices, people, rng), stakes=stakes)
+
+    def _chances(self, prices: Array, people: int, rng: np.random.Generator) -> Array:
+        """Draw customers; return the chance that each buys at each price, (people, prices)."""
         kinds = rng.choice(len(self.segments), size=people, p=[segment.share for segment in self.segments])
         medians = np.array([segment.median for segment in self.segments])[kinds]
         spreads = np.array([segment.spread for segment in self.segments])[kinds]
         personal = np.log(medians) + spreads * rng.standard_normal(people)  # log of the reservation price
-        prices = self.prices[plan.arms]
-        chance = ndtr((personal[:, None] - np.log(prices)) / self.mood)  # (people, arms)
-        bought = rng.binomial(plan.pulls, chance)
-        return np.asarray((prices - self.unit_cost) * bought / plan.pulls)
+        return np.asarray(ndtr((personal[:, None] - np.log(prices)) / self.mood))
 
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
         bought = rng.binomial(rounds, self.demand.item(arm))

@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,16 @@ from voxpop.errors import Array, InputError, require_number, said_of
 from voxpop.gp.belief import believe
 from voxpop.io.columns import Roles
 from voxpop.io.pilots import ReleasedPilot
+from voxpop.io.ranges import number_or_word
 from voxpop.io.studyfile import direction_of, privacy_of, read_study, rehearsal_rewards, space_of
 from voxpop.io.tables import read_people, read_pilot_table
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
 from voxpop.model.direction import Direction
+from voxpop.model.formula import Formula, column_of
 from voxpop.model.problem import Problem
 from voxpop.policies import DEFAULT, Policy
 from voxpop.privacy import NoPrivacy, Privacy, make_privacy
 from voxpop.runtime.random_streams import stream
-from voxpop.simulation.formula import Formula
 from voxpop.simulation.people import GPPeople, ResampledPeople, TablePeople, square_root
 from voxpop.simulation.runs import Described, Scenario, simulate
 from voxpop.simulation.scenarios import PEOPLE, piloted
@@ -46,6 +46,7 @@ class Outcome:
     waves: int
     lost: float
     not_asking: float  # what the choice before the first wave would have lost
+    rounds: int = 0  # of all waves
 
 
 def truth_of(problem: Problem, seed: int) -> Array:
@@ -70,9 +71,10 @@ def rehearse(problem: Problem, policy: Policy, privacy: Privacy, seed: int) -> O
     """
     truth = truth_of(problem, seed)
     run = simulate(Scenario("rehearsal", problem, GPPeople(problem, truth), truth), policy, seed, privacy)
-    start = policy.best(problem, policy.init(problem))
-    before = float(truth.max() - truth[start]) * problem.horizon
-    return Outcome(run.metrics.people, len(run.closed), run.metrics.regret, before)
+    start, known = policy.best(problem, policy.init(problem)), run.scenario.f
+    before = float(known.max() - known[start]) * problem.horizon
+    rounds = sum(wave.plan.length for wave in run.closed)
+    return Outcome(run.metrics.people, len(run.closed), run.metrics.regret, before, rounds)
 
 
 @dataclass(frozen=True)
@@ -150,11 +152,13 @@ class Rehearsal(Described):
     shocks: float = 0.0  # that everybody shares in a round, in units of the range of rewards
     shocks_persist: float = 0.0
     weekly: bool = False
+    carry_over: float = 0.0
+    drift_rate: float = 0.0
     settings: tuple[tuple[str, Any], ...] = ()  # of the policy, before those of the file
 
     def scenario(self) -> Scenario:
         """Make the study."""
-        weather = Weather(self.shocks, self.shocks_persist, self.weekly)
+        weather = Weather(self.shocks, self.shocks_persist, self.weekly, self.carry_over, self.drift_rate)
         if self.resample is not None and (self.study is None or self.people is not None):
             raise InputError(
                 f"--resample {self.resample} rehearses the study file that was calibrated with this pilot; give that "
@@ -269,7 +273,7 @@ def rewards_of_formula(path: Path, text: str, decisions: Decisions) -> Array:
             f"{MOST_REWARDS:,} rewards; take a random sample of the people, or fewer decisions"
         )
     own = {name: np.array(cells)[:, None] for name, cells in columns.items()}
-    tried = {name: _values([label[name] for label in labels]) for name in names}
+    tried = {name: column_of([label[name] for label in labels]) for name in names}
     rewards = np.broadcast_to(formula({**own, **tried}), (people, len(decisions)))
     odd = np.argwhere(~np.isfinite(rewards))
     if len(odd):
@@ -280,11 +284,6 @@ def rewards_of_formula(path: Path, text: str, decisions: Decisions) -> Array:
             "look for a division by zero, or a logarithm, root or power that does not exist"
         )
     return np.array(rewards)
-
-
-def _values(cells: Sequence[Any]) -> Any:
-    """Return the values of a parameter as numbers, or as words."""
-    return np.array(cells if any(isinstance(cell, str) for cell in cells) else [float(cell) for cell in cells])
 
 
 def _of_grid(texts: Sequence[str]) -> tuple[Space, Decisions]:
@@ -309,14 +308,13 @@ def _of_grid(texts: Sequence[str]) -> tuple[Space, Decisions]:
     if size > MOST_DECISIONS:
         raise InputError(f"--grid gives {size:,} decisions, and there may be {MOST_DECISIONS:,}; give fewer values")
     space = Space(parameters)
-    labels = [dict(zip(parameters, row, strict=True)) for row in product(*values)]
-    return space, Decisions([space.scale(label) for label in labels], labels)
+    return space, space.combined(dict(zip(parameters, values, strict=True)))
 
 
 def _parameter(said: str) -> tuple[Parameter, list[Any]]:
     """Read low:high:count, or values with commas; numbers become a range, and words a choice."""
     cells = [cell.strip() for cell in said.split(":" if ":" in said else ",")]
-    numbers = [number for number in map(_number, cells) if number is not None]
+    numbers = [number for number in map(number_or_word, cells) if isinstance(number, float)]
     if ":" in said:
         if len(cells) != 3 or len(numbers) != 3 or numbers[2] != round(numbers[2]) or not 2 <= numbers[2] <= 10**6:
             raise InputError("write low:high:count, such as 2:12:101, with a count of at least 2")
@@ -327,10 +325,3 @@ def _parameter(said: str) -> tuple[Parameter, list[Any]]:
     if len(numbers) < len(cells) or len(set(numbers)) < max(2, len(numbers)):
         raise InputError("write at least two different numbers, such as 2,3,5, or words alone")
     return Float(min(numbers), max(numbers)), sorted(numbers)
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None

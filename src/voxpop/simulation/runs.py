@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
-from functools import cache, cached_property
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property, partial
 from itertools import chain
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
+from voxpop.io.schema import asks_again, require_same_people
 from voxpop.journal.journal import Course, Definition
 from voxpop.journal.wave import ClosedWave
 from voxpop.model.direction import Direction
@@ -21,7 +22,8 @@ from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.report.notebook import HasCourse
 from voxpop.report.stakes import Metrics, measure
 from voxpop.runtime.machine import one_thread
-from voxpop.simulation.simulator import FinitePopulation, Population, simulate_waves
+from voxpop.runtime.random_streams import stream
+from voxpop.simulation.simulator import FinitePopulation, Population, Staying, simulate_waves
 from voxpop.simulation.sweep import Result, SweepResult, attempt
 from voxpop.simulation.weather import Weather
 
@@ -49,6 +51,7 @@ class Scenario:
     reward: str = "reward"  # what the reward is called
     direction: Direction = Direction.MAXIMIZE  # how it is shown; problem, people and truth maximise in any case
     weather: Weather | None = None  # shocks that everybody shares, in units of the reward
+    whole: Population | None = None  # with the people of the pilot, who may answer again if others may
 
     @property
     def described_weather(self) -> dict[str, Any]:
@@ -61,10 +64,23 @@ class Scenario:
         Where there are only some people, a policy that can be told asks nobody twice.
         """
         own = self.settings if self.settings.get("name", name) == name else {}
-        if isinstance(self.population, FinitePopulation):
-            own = {**own, "population": len(self.population)}
+        again = {**own, **chosen}.get("who", "fresh") != "fresh"
+        people = self.population if self.whole is None or not again else self.whole
+        if isinstance(people, FinitePopulation):
+            own = {**own, "population": len(people)}
         known = settings_of(name)
         return make_policy(name, **{**{key: value for key, value in own.items() if key in known}, **chosen})
+
+    def answered_by(self, who: str, people: int, seed: int) -> Self:
+        """Return the study in which so many people answer in every wave; if they are everybody, theirs is the truth."""
+        everyone = self.whole or self.population
+        if not isinstance(everyone, Staying):
+            raise InputError(
+                f"the people of the study {self.name!r} are drawn anew whenever they are asked; ask fresh people, or "
+                "give people of your own"
+            )
+        table = everyone.stay(people, stream(seed, "order", 2))
+        return replace(self, population=table, f=table.mean if who == "everybody" else self.f)
 
 
 Watch = Callable[[ClosedWave], None]
@@ -80,7 +96,7 @@ class Run(HasCourse):
     >>> run  # doctest: +ELLIPSIS
     <Run 'sphere': ...; over: ...>
     >>> run.waves["wave"].tolist()
-    [1, 2, 3, 4]
+    [1, 2, 3, 4, 5]
     """
 
     scenario: Scenario
@@ -114,9 +130,20 @@ class Run(HasCourse):
         return Course(definition, self.state, self.closed, entries=tuple(self.ledger.entries), ended=self.ended)
 
     @property
-    def truth(self) -> Array:
-        """The true reward of every action."""
-        return self.scenario.f
+    def truth(self) -> Array | None:
+        """The true reward of every action; None if it moves."""
+        return self.scenario.f if self.moves is None else None
+
+    @cached_property
+    def moves(self) -> Array | None:
+        """By how much the true reward of every action changes in a round, (n,); None if nothing does."""
+        weather = self.scenario.weather
+        return None if weather is None else weather.moves(self.scenario.problem, self.seed)
+
+    @property
+    def now(self) -> Array:
+        """The true reward of every action when asking stopped."""
+        return self.scenario.f if self.moves is None else self.scenario.f + self.state.rounds * self.moves
 
     @property
     def plans(self) -> list[Plan]:
@@ -131,12 +158,12 @@ class Run(HasCourse):
     @property
     def optimum_kept(self) -> bool:
         """True if the truly best action can still be best."""
-        return int(self.scenario.f.argmax()) in self.state.active
+        return int(self.now.argmax()) in self.state.active
 
     @property
     def loss(self) -> float:
-        """What the final action truly loses per round."""
-        return float(self.scenario.f.max() - self.scenario.f[self.best])
+        """What the final action truly loses per round, when asking stops."""
+        return float(self.now.max() - self.now[self.best])
 
     @property
     def certificate_true(self) -> bool:
@@ -157,7 +184,7 @@ class Run(HasCourse):
     @cached_property
     def metrics(self) -> Metrics:
         """What the run cost."""
-        return measure(self.plans, self.best, self.scenario.problem.horizon, self.scenario.f)
+        return measure(self.plans, self.best, self.scenario.problem.horizon, self.scenario.f, self.moves)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain data."""
@@ -222,6 +249,9 @@ def simulate(
     start = perf_counter()
     policy = scenario.make_policy(policy) if isinstance(policy, str) else policy
     problem, privacy = scenario.problem, privacy or NoPrivacy()
+    require_same_people(policy, privacy)
+    if who := asks_again(policy):
+        scenario = scenario.answered_by(who, policy.settings()["population"], seed)
     if privacy.model != "none" and not policy.aggregates:
         raise InputError(
             f"policy {policy.name!r} asks one person per round, which the {privacy.model} model cannot hide; use waves"
@@ -229,7 +259,10 @@ def simulate(
     ledger = Ledger(privacy.budget)
     with one_thread() if problem.size <= GRAM_LIMIT else nullcontext():
         state = policy.init(problem)
-        steps = simulate_waves(problem, policy, scenario.population, seed, privacy, ledger, scenario.weather)
+        happens, weather = None, scenario.weather
+        if weather is not None:
+            happens = partial(weather.of, seed=seed, f=scenario.f, moves=weather.moves(problem, seed))
+        steps = simulate_waves(problem, policy, scenario.population, seed, privacy, ledger, happens)
         reason, log = "", list[Iterable[ClosedWave]]()
 
         def conduct() -> Iterator[tuple[Iterable[ClosedWave], State]]:

@@ -91,6 +91,7 @@ def piloted(
         plan.numbers,
         reward,
         weather=weather,
+        whole=population,
     )
 
 
@@ -139,10 +140,12 @@ class Options:
     shocks: float = 0.0  # that everybody shares in a round, in units of the range of rewards
     shocks_persist: float = 0.0
     weekly: bool = False
+    carry_over: float = 0.0
+    drift_rate: float = 0.0
 
     def weather(self, f: Array) -> Weather | None:
         """Return the weather in which a study of this truth takes place; None if it is calm."""
-        return Weather(self.shocks, self.shocks_persist, self.weekly).over(f)
+        return Weather(self.shocks, self.shocks_persist, self.weekly, self.carry_over, self.drift_rate).over(f)
 
     def given(self, **defaults: Any) -> tuple[Any, ...]:
         """Return these choices, each with the study's own where none was made."""

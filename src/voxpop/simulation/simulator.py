@@ -1,6 +1,6 @@
 """The simulator: a policy asks a simulated population directly."""
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
@@ -19,7 +19,7 @@ from voxpop.policies.protocol import Answer, RoundByRound, uneliminated
 from voxpop.privacy import Ledger, NoPrivacy, Privacy, Simulated, Source
 from voxpop.privacy.crowds import chunks
 from voxpop.runtime.random_streams import stream
-from voxpop.simulation.weather import Weather
+from voxpop.simulation.people import TablePeople
 
 BLOCK = 256  # waves that a policy plays in one call, if it can and nobody is promised anything
 PLAYED = np.dtype([("arm", np.intp), ("rounds", np.intp), ("mean", float), ("width", float), ("gain", float)])
@@ -77,6 +77,14 @@ class FinitePopulation(Population, Protocol):
         """Return these people in random order, to be asked one after the other in one run."""
 
 
+@runtime_checkable
+class Staying(Population, Protocol):
+    """People of whom some can be asked in every wave."""
+
+    def stay(self, people: int, rng: np.random.Generator) -> TablePeople:
+        """Draw people who can be asked again."""
+
+
 @dataclass(frozen=True, eq=False)
 class ClosedBlock:
     """Waves that a policy played in one call, as columns; the record of each is made when somebody looks."""
@@ -103,18 +111,21 @@ def simulate_waves(
     seed: int,
     privacy: Privacy | None = None,
     ledger: Ledger | None = None,
-    weather: Weather | None = None,
+    happens: Callable[[Plan, int], Array] | None = None,
 ) -> Generator[tuple[Iterable[ClosedWave], State], None, End]:
-    """Ask simulated people, wave after wave; yield one or many with the state after them, and return why it ended."""
+    """Ask simulated people, wave after wave; yield one or many with the state after them, and return why it ended.
+
+    `happens` says what a wave that begins with a round does to everybody's averages, (blocks, arms).
+    """
     privacy, ledger, state = privacy or NoPrivacy(), ledger or Ledger(), policy.init(problem)
     people = population.in_line(stream(seed, "order", 1)) if isinstance(population, FinitePopulation) else population
-    quick = privacy.model == NoPrivacy.model and weather is None
+    quick = privacy.model == NoPrivacy.model and happens is None
     by_itself = policy if isinstance(policy, RoundByRound) and quick else None
     while not isinstance(wave := next_wave(problem, policy, privacy, state), End):
         if by_itself is None:
             noise = _noise(seed, "agent", wave.plan.wave)
             wave = changed(wave, plan=wave.plan.shuffled(stream(seed, "schedule", wave.plan.wave)))
-            shocks = None if weather is None else weather.of(wave.plan, state.rounds, seed)
+            shocks = None if happens is None else happens(wave.plan, state.rounds)
             feedback, entry = release_wave(wave, collect(wave, people, seed, shocks), ledger, noise)
             ledger.record(entry)
             spent = state.spent
@@ -132,7 +143,7 @@ def simulate_waves(
 
 def _answers(wave: Wave, problem: Problem, population: Population, seed: int) -> Answer:
     """Return how a policy asks by itself, from this wave on: as `collect`, but of one arm, and without a tally."""
-    step, far = problem.grid_step, problem.grid_step * 2.0**GRID_BITS
+    step, far, (low, high) = problem.grid_step, problem.grid_step * 2.0**GRID_BITS, wave.release.limits
     quick = population if isinstance(population, QuickPopulation) else None
 
     def answer(number: int, arm: int, rounds: int) -> float:
@@ -142,7 +153,7 @@ def _answers(wave: Wave, problem: Problem, population: Population, seed: int) ->
             reports = population.observe_each(plan, rng)[None, :]
         else:
             found = quick.observe_one(arm, rounds, rng)
-            if abs(found) < far:
+            if abs(found) < far and low <= found <= high:
                 return round(found / step) * step
             reports = np.array([[found]])
         return float(wave.release.tally(reports).feedback().mean[0])
@@ -165,7 +176,7 @@ def collect(wave: Wave, population: Population, seed: int, shocks: Array | None 
     noise = _noise(seed, "devices", plan.wave)
     found = []
     for block, shock in enumerate(shocks):
-        people = chunks((plan.people + block) // plan.blocks, len(plan.arms))
+        people = chunks(plan.people if plan.same else (plan.people + block) // plan.blocks, len(plan.arms))
         found.append(reduce(add, (ask(wave, population, some, rng, noise, shock) for some in people)))
     return found
 

@@ -40,6 +40,8 @@ class Trial(Described):
     shocks: float = 0.0
     shocks_persist: float = 0.0
     weekly: bool = False
+    carry_over: float = 0.0
+    drift_rate: float = 0.0
     settings: Settings | Mapping[str, Any] = ()  # of the policy, before those of the study
 
     def __post_init__(self) -> None:

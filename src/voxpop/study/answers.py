@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ from voxpop.model.direction import Direction
 from voxpop.model.problem import Evidence, Indices, Problem, Range, require_range
 from voxpop.model.state import State
 from voxpop.model.strata import Sample, Strata
-from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale, in_blocks
+from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale, in_blocks, of_same
+from voxpop.model.words import person_of
 from voxpop.privacy import Ledger, Secure
 from voxpop.runtime.frames import is_frame, number_of
 from voxpop.study.tabular import Blocked, untabled
@@ -50,6 +52,7 @@ FORMS = (
     "mean, count and, if not 1, rounds; or Evidence"
 )
 
+IN_BLOCK = " in block "  # between a person's name and the block, where everyone answers about each
 Design = tuple[tuple[int, float], ...]  # the arms that a person tried, with their rounds
 
 
@@ -61,17 +64,18 @@ class Answers:
     names: tuple[str, ...] = ()
     strata: Strata | None = None
     belongs: tuple[str, ...] = ()  # the stratum of each person, if there are strata
-    blocks: tuple[int, ...] = ()  # the block that each person was asked about, from 1 on; empty: there is only one
+    blocks: tuple[int, ...] = ()  # the block that each row is about, from 1 on; empty: there is only one
+    each: int = 1  # rows of every person, one below the other's
 
     @property
     def count(self) -> int:
         """The number of people."""
-        return len(self.matrix)
+        return len(self.matrix) // self.each
 
     @property
     def samples(self) -> list[tuple[Indices, Sample | None]]:
         """The rows of each block's people and, if there are strata, the sample that they are."""
-        blocks, found = np.array(self.blocks or [1] * self.count), list[tuple[Indices, Sample | None]]()
+        blocks, found = np.array(self.blocks or [1] * len(self.matrix)), list[tuple[Indices, Sample | None]]()
         for block in np.unique(blocks).tolist():
             rows, sample = np.flatnonzero(blocks == block), None
             if self.strata is not None:
@@ -84,7 +88,7 @@ class Answers:
     def effective(self) -> float:
         """The number of people whose plain average is as noisy; all blocks count the same."""
         people = [len(rows) if sample is None else sample.effective for rows, sample in self.samples]
-        return len(people) ** 2 / math.fsum(1 / count for count in people)
+        return len(people) ** 2 / math.fsum(1 / count for count in people) / self.each
 
 
 def read(
@@ -95,39 +99,41 @@ def read(
     strata: Strata | None = None,
     measure: str = "reward",
     order: list[int] | None = None,
+    partial: bool = False,
 ) -> Answers | Feedback:
-    """Return what was told as answers, or as an average that was computed elsewhere.
+    """Return what was told as answers, or as an average that was computed elsewhere; `partial`: of whole people only.
 
     If there are strata or blocks, answers know who is of which. People of whom nothing else is said are of the blocks
     in `order`, which is that of the question unless given.
     """
-    assigned = Question.of(problem, plan, strata).assigned if plan.blocks > 1 and order is None else {}
+    assigned = Question.of(problem, plan, strata).assigned if plan.in_blocks and order is None else {}
     order = [block for part in assigned.values() for block in part] if order is None else order
-    optional = frozenset({"block"} if plan.blocks == 1 or not isinstance(told, Sequence) else ())
+    optional = frozenset({"block"} if not plan.in_blocks or not isinstance(told, Sequence) else ())
     if strata is None or is_frame(told):
-        kept = [*(() if strata is None else ("stratum",)), *(("block",) if plan.blocks > 1 else ())]
+        kept = [*(() if strata is None else ("stratum",)), *(("block",) if plan.in_blocks else ())]
         told = untabled(problem, plan, told, measure, kept)
     if strata is not None and isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
         parts = dict[str, Answers | Feedback]()
         for name, part in told.items():
             stratum = strata.find(name)
             with said_of(f"stratum {stratum!r}"):
-                parts[stratum] = read(problem, plan, part, private, None, measure, assigned.get(stratum, []))
+                parts[stratum] = read(problem, plan, part, private, None, measure, assigned.get(stratum, []), partial)
         if len(parts) < len(told):
             raise InputError(f"the strata {', '.join(map(repr, told))} are not all different as text; join them first")
         return _joined(strata, parts)
     names, belongs, blocks = tuple[str, ...](), list[str](), list[str]()
-    numbers = [str(block + 1) for block in range(plan.blocks)]
+    numbers = [str(block) for block in plan.numbered]
     if isinstance(told, Blocked):
         blocks = [_member("block", block, numbers) for block in told.blocks]
         told = told.matrix
     if isinstance(told, Sequence) and any(isinstance(record, Mapping) for record in told):
         groups = {**({} if strata is None else {"stratum": list(strata.shares)}), "block": numbers}
+        apart = plan.same > 0 and plan.blocks > 1
         people, found = _by_person(
-            told, groups, lambda record, said: (_asked(problem, plan, record, said), record["average"]), optional
+            told, groups, lambda record, said: (_asked(problem, plan, record, said), record["average"]), optional, apart
         )
         belongs, blocks = found.get("stratum", []), found["block"]
-        told, names = _rows(problem, plan, people, private), tuple(people)
+        told, names = _rows(plan, people), tuple(people)
     elif strata is not None:
         known = list(strata.shares)
         raise InputError(
@@ -142,31 +148,59 @@ def read(
         feedback = told if isinstance(told, Feedback) else Feedback(told["mean"], told["count"])
         feedback.check(plan)
         check_scale(float(np.abs(feedback.mean).max()), problem.grid_step)
-        return feedback
-    matrix = _numbers(told, private)
+        return of_same(feedback, plan.blocks) if plan.same and feedback.weighting is None else feedback
+    matrix = _numbers(told, private, names)
     if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
         raise InputError(f"wave {plan.wave} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}")
-    if not private and not all_finite(matrix):
-        person, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
-        who = repr(names[person]) if names else f"row {person}"
-        raise InputError(
-            f"feedback must be finite, got {matrix[person, column]} of {who} about "
-            f"{problem.decisions[int(plan.arms[column])]!r}; leave out or complete this person"
-        )
     asked = _in_blocks(plan, list(map(int, blocks)), len(matrix), order)
-    return Answers(matrix, names, strata, tuple(belongs), asked)
+    if private or all_finite(matrix):
+        answers = Answers(matrix, names, strata, tuple(belongs), asked)
+        return _of_everyone(plan, answers) if plan.same and plan.blocks > 1 else answers
+    whole = np.asarray(np.isfinite(matrix).all(axis=1))
+    if partial and not np.isinf(matrix).any() and whole.any() and not plan.same:
+        names, of = (tuple(compress(each, whole)) for each in (names, tuple(belongs)))
+        return Answers(matrix[whole], names, strata, of, tuple(compress(asked, whole)))
+    person, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
+    who = repr(names[person]) if names else f"row {person}"
+    about = f"about {problem.decisions[int(plan.arms[column])]!r}"
+    if np.isinf(matrix[person, column]):
+        raise InputError(f"feedback must be finite, got {matrix[person, column]} of {who} {about}; correct it")
+    lack = f"{len(matrix) - whole.sum():,} of {len(matrix):,} people lack an answer"
+    raise InputError(
+        f"{who} has no answer {about}, and {lack}; complete them, or leave those people out, as --partial "
+        "(partial=True) does"
+    )
+
+
+def _of_everyone(plan: Plan, told: Answers) -> Answers:
+    """Return answers about all blocks with one name for each person; refuse a person who left one out."""
+    found: list[dict[object, int]] = [{} for _ in range(plan.blocks)]
+    for row, block in enumerate(told.blocks):
+        part = found[block - 1]
+        part[told.names[row].rpartition(IN_BLOCK)[0] or told.names[row] if told.names else len(part)] = row
+    everyone = {person: None for part in found for person in part}
+    for block, part in enumerate(found, start=1):
+        for person in everyone:
+            if person not in part:
+                who = f"person {person!r}" if told.names else f"the person in row {person} of another block"
+                raise InputError(f"{who} has no answer about block {block}; leave out or complete this person")
+    rows = [part[person] for part in found for person in everyone]
+    names = tuple(map(str, everyone)) if told.names else ()
+    return Answers(told.matrix[rows], names, blocks=tuple(told.blocks[row] for row in rows), each=plan.blocks)
 
 
 def _in_blocks(plan: Plan, blocks: list[int], people: int, order: list[int]) -> tuple[int, ...]:
     """Return the block that each person was asked about, if there are several: as told, or by the order of people."""
-    if plan.blocks == 1:
+    if not plan.in_blocks:
         return ()
     if not blocks and people != len(order):
+        asked = plan.people if plan.same else len(order)
         raise InputError(
-            f"wave {plan.wave} asked {len(order):,} people about {plan.blocks} blocks, and nothing says which of them "
-            f"each of these {people:,} was asked about; add the column block, or the key block to records"
+            f"wave {plan.wave} asked {asked:,} people about {plan.blocks} blocks, and nothing says which of them "
+            f"each of these {people:,} {'answers is' if plan.same else 'was asked'} about; add the column block, or "
+            "the key block to records"
         )
-    missing = set(range(1, plan.blocks + 1)) - set(blocks or order)
+    missing = set(plan.numbered) - set(blocks or order)
     if missing:
         raise InputError(
             f"nobody answered about block {min(missing)} of wave {plan.wave}; add answers about it, since the other "
@@ -200,7 +234,7 @@ def require_within(problem: Problem, plan: Plan, told: Answers | Feedback, direc
         about = f"about {problem.decisions[int(plan.arms[place[-1]])]!r}"
         if isinstance(told, Feedback):
             return f"the average {about}"
-        return f"the answer of {repr(told.names[place[0]]) if told.names else f'row {place[0]}'} {about}"
+        return f"the answer of {repr(told.names[place[0] % told.count]) if told.names else f'row {place[0]}'} {about}"
 
     values = told.mean if isinstance(told, Feedback) else told.matrix
     require_range(values, direction.bounds(*problem.limits), name)
@@ -213,7 +247,7 @@ def turned(told: Answers | Feedback, direction: Direction) -> Answers | Feedback
     return changed(told, matrix=direction.turn(told.matrix))
 
 
-def _numbers(values: object, private: bool) -> Array:
+def _numbers(values: object, private: bool, names: Sequence[str] = ()) -> Array:
     """Return the values as a float array, NaN and infinities included; what is not a number is refused, or NaN."""
     try:
         array = np.array(values)
@@ -223,9 +257,11 @@ def _numbers(values: object, private: bool) -> Array:
         return array.astype(float)
     array = np.array(values, dtype=object)  # whole numbers beyond 64 bits are here, and what is missing
     cells, numbers = array.ravel().tolist(), list(map(number_of, array.ravel().tolist()))
-    for cell, number in zip(cells, numbers, strict=True):
+    for place, (cell, number) in enumerate(zip(cells, numbers, strict=True)):
         if number is None and not private:
-            raise InputError(f"every answer must be a number, got {cell!r}; leave out or complete this person")
+            who = f" of {names[place * len(names) // len(cells)]!r}" if names else ""
+            remedy = "write 1 for yes and 0 for no" if str(cell).lower() in ("yes", "no") else "complete this person"
+            raise InputError(f"every answer must be a number, got {cell!r}{who}; {remedy}, or leave the person out")
     if all(number is None for number in numbers):
         raise InputError(f"none of the answers is a number, got {type(values).__name__}; check what holds them")
     return np.array(numbers, dtype=float).reshape(array.shape)
@@ -236,10 +272,12 @@ def _by_person(
     groups: Mapping[str, list[str]],
     answer: Callable[[Mapping[Any, Any], str], tuple[int, Any]],
     perhaps: frozenset[str] = frozenset(),
+    apart: bool = False,
 ) -> tuple[dict[str, dict[int, Any]], dict[str, list[str]]]:
     """Return each person's answers by arm, and of which stratum or block each is; refuse other keys, or what is twice.
 
-    `answer` makes the arm and the answer of a record, which it is told how to call.
+    `answer` makes the arm and the answer of a record, which it is told how to call. What a person says of several
+    blocks may be kept `apart`.
     """
     people, belongs = dict[str, dict[int, Any]](), {key: dict[str, str]() for key in groups}
     wanted = {key: known for key, known in groups.items() if key not in perhaps}
@@ -251,7 +289,10 @@ def _by_person(
         if not isinstance(record, Mapping) or set(record) | perhaps != keys:
             more = f", and perhaps {', '.join(perhaps)}" if perhaps else ""
             raise InputError(f"record {number} must have the keys {named}{more}; got {record!r}")
-        person, (arm, reply) = str(record["person"]), answer(record, f"record {number}")
+        with said_of(f"record {number}"):
+            person = person_of(record["person"])
+        arm, reply = answer(record, f"record {number}")
+        person += f"{IN_BLOCK}{record['block']}" if apart and "block" in record else ""
         for key, known in groups.items():
             if key not in record:
                 continue
@@ -269,34 +310,54 @@ def _by_person(
 def _member(key: str, value: object, known: list[str]) -> str:
     """Return the name of a stratum or a block, also if a table made a float of it; refuse one that is unknown."""
     said = str(value)
-    return require_choice(key, said if said in known else said.removesuffix(".0"), known)
+    said = said if said in known else said.removesuffix(".0")
+    if key == "block" and said not in known:
+        raise InputError(f"unknown block {said!r}; known: {', '.join(known)}; leave out answers about other blocks")
+    return require_choice(key, said, known)
 
 
 def _asked(problem: Problem, plan: Plan, record: Mapping[Any, Any], said: str) -> int:
     """Return the arm that a record is about; refuse one that was not asked."""
     arm = problem.decisions.find(record["decision"])
     if arm not in plan.arms:
-        raise InputError(f"{said} is about {record['decision']!r}, which wave {plan.wave} did not ask")
+        left = " as it was played; leave its answers out" if plan.played is not None else ""
+        raise InputError(f"{said} is about {record['decision']!r}, which wave {plan.wave} did not ask{left}")
     return arm
 
 
-def _rows(problem: Problem, plan: Plan, people: Mapping[str, Mapping[int, Any]], private: bool) -> list[list[Any]]:
-    """Return a row of answers for each person, with NaN for those that are missing or, without privacy, refuse them."""
-    arms = plan.arms.tolist()
-    for person, answers in people.items():
-        missing = [problem.decisions[arm] for arm in arms if arm not in answers]
-        if missing and not private:
-            raise InputError(f"person {person!r} has no answer about {missing[0]!r}; leave out or complete this person")
-    return [[answers.get(arm, math.nan) for arm in arms] for answers in people.values()]
+def _rows(plan: Plan, people: Mapping[str, Mapping[int, Any]]) -> list[list[Any]]:
+    """Return a row of answers for each person, with NaN for those that are missing."""
+    return [[answers.get(arm, math.nan) for arm in plan.arms.tolist()] for answers in people.values()]
+
+
+def require_people(plan: Plan, told: Answers | Feedback, ledger: Ledger) -> None:
+    """Refuse people who answered before, or where the same people answer in every wave, more of them than there are."""
+    names = told.names if isinstance(told, Answers) else ()
+    before = {name: entry.wave for entry in ledger.entries for name in entry.names if entry.wave != plan.wave}
+    people = max(told.count, len({*before, *names}))
+    if plan.same and people > plan.same:
+        new = next((f"with {name!r} " for name in names if before and name not in before), "")
+        raise InputError(
+            f"{new}{people:,} people have answered, and only {plan.same:,} people answer in this study, the same in "
+            "every wave; leave out who is not one of them"
+        )
+    again = next((name for name in names if name in before), None)
+    if again is not None and not plan.same:
+        raise InputError(
+            f"{again!r} answered in wave {before[again]} already, and what is certified counts on people who have not; "
+            "leave out who answered before, or begin a study of people who answer in every wave: who = 'panel' or "
+            "'everybody'"
+        )
 
 
 def too_few(plan: Plan, count: int, ratio: float, state: State) -> str:
     """Say what it costs to close a wave with fewer people than were asked."""
     cost = dearer(state, state.closed_early(plan.people))
+    others = ", as those who are missing may differ" if plan.same else ""
     return (
         f"wave {plan.wave} asked {plan.people:,} people and {count:,} answered, so that the errors of its averages "
-        f"would be about {ratio:.1f} times as large as planned; wait for the others, or close the wave with these: "
-        f"--partial (partial=True){f', and as the answers may have chosen the moment, {cost}' if cost else ''}"
+        f"would be about {ratio:.1f} times as large as planned{others}; wait for the others, or close the wave with "
+        f"these: --partial (partial=True){f', and as the answers may have chosen the moment, {cost}' if cost else ''}"
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,18 +14,22 @@ import numpy as np
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import InputError, require_integer, said_of
+from voxpop.io.schema import asks_again
 from voxpop.journal.file import JournalFile, write_copy
 from voxpop.journal.journal import Amended, Course, Defined, Definition, Event, Opened, Read, TakenBack, fold
 from voxpop.journal.question import Answer, Question, parameters_of
 from voxpop.journal.schedule import decision_at
+from voxpop.journal.watch import Watched, rounds_passed, watched
 from voxpop.journal.wave import ClosedWave, Wave, error_ratio
 from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
+from voxpop.model.menu import Menu
+from voxpop.model.money import Money
 from voxpop.model.problem import Problem, reward_range_of
 from voxpop.model.state import State
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Answered, End, Plan, changed
-from voxpop.policies import DEFAULT, Policy, make_policy
+from voxpop.policies import DEFAULT, Policy, make_policy, policy_options
 from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.report.notebook import HasCourse
 from voxpop.runtime.frames import Table, is_frame
@@ -35,6 +39,7 @@ from voxpop.study.tabular import long_records
 if TYPE_CHECKING:
     from voxpop.calibration.protected import Protection
 
+NAMED = ("name", "reward", "calendar", "on_wave")  # what a study is told besides the settings of its policy
 BEGUN_WITH = ("problem", "policy", "privacy", "strata", "direction")  # what does not change while a study goes on
 
 
@@ -89,6 +94,10 @@ class BaseStudy(Defined, HasCourse):
             raise InputError(
                 f"policy {definition.policy.name!r} asks one person per round, and a study asks many after a wave; use "
                 "waves"
+            )
+        if not self.sees_answers and (who := asks_again(definition.policy)):
+            raise InputError(
+                f"who = {who!r} asks the same people in every wave, and devices answer once; ask fresh people"
             )
         if self.sees_answers and definition.privacy.release_type.noise_on_device:
             raise InputError(
@@ -203,7 +212,7 @@ class Study(BaseStudy):
     handed in or read is then a cost: the problem's prior mean and pilot, the answers, and the bounds of `best`.
 
     `name` and `reward` are what the study and its reward are called in reports. With a `calendar` its rounds have
-    dates: `ask().schedule()` has those of the open wave.
+    dates: `ask().schedule()` has those of the open wave. With `money` gains, costs and losses are those of all people.
     """
 
     on_wave: Callable[[Study], object] | None = None  # called with the study after a wave was closed and saved
@@ -223,22 +232,22 @@ class Study(BaseStudy):
         reward: str | None = None,
         calibration: Calibration | None = None,
         calendar: Calendar | None = None,
+        money: Money | None = None,
         **settings: Any,
     ) -> None:
-        privacy = privacy or NoPrivacy()
-        if isinstance(privacy, str):
-            raise InputError(f"privacy must be a trust model, got {privacy!r}; make one: make_privacy('central', 5.0)")
+        policy, privacy, strata = _require_settings(problem.horizon, policy, privacy, strata, money, **settings)
         towards = Direction.of(direction)
         begun = Definition(
             towards.problem(problem),
-            make_policy(policy, **settings) if isinstance(policy, str) else policy,
+            policy,
             privacy,
             name or ("study" if path is None else Path(path).stem),
             reward or towards.measure,
             towards,
-            strata if strata is None or isinstance(strata, Strata) else Strata(strata),
+            strata,
             calendar,
             calibration=calibration,
+            money=money,
         )
         self._begin(begun, None if path is None else Path(path))
         self.on_wave = on_wave
@@ -297,7 +306,7 @@ class Study(BaseStudy):
         cls,
         pilot: object,
         horizon: int = 20_000,
-        points: int = 51,
+        points: int | Mapping[str, int] | None = None,
         path: str | PathLike[str] | None = None,
         *,
         direction: str = Direction.MAXIMIZE,
@@ -306,20 +315,36 @@ class Study(BaseStudy):
         protection: Protection | None = None,
         reward_range: str | None = None,
         history: object = None,
+        person: str | None = None,
+        reward: str | None = None,
+        ignore: Sequence[str] = (),
+        parameter: Sequence[str] = (),
+        choice: Sequence[str] = (),
+        wide: str | None = None,
+        values: object = None,
+        step: object = None,
+        only: str | None = None,
+        allowed: object = None,
+        resume: bool = False,
         **named: Any,
     ) -> Study:
         """Begin a study with the constants that a pilot says, and learn from its answers.
 
-        The pilot is a DataFrame or records, as `Pilot.from_table` takes them, the path of such a CSV file, or a
-        `Pilot`. The other arguments are those of `calibrate` and of `from_calibration`; a history may be the path of
-        a CSV file, too. With a protection each call draws new noise; that of a CSV file is drawn once and kept beside
-        it.
+        The pilot is a DataFrame, records, the path of a CSV or Parquet file, or a `Pilot`. A table is read as `voxpop
+        calibrate` reads it: `person`, `reward`, `ignore`, `parameter`, `choice` and `wide` say what its columns are,
+        rows of one person and decision are averaged, and `study.calibration.notes` says how it was read.
+
+        `values`, `step`, `points`, `only` and `allowed` say which decisions exist: {"price": [2.99, 3.49]}, {"price":
+        0.1}, a number of values, a formula, or the decisions themselves. The other arguments are those of `calibrate`
+        and of `from_calibration`; a history may be the path of a CSV file, too. With a protection each call draws new
+        noise; that of a CSV file is drawn once and kept beside it. With `resume` a study that was saved at the path
+        goes on.
 
         >>> import numpy as np, pandas as pd
         >>> rng, prices = np.random.default_rng(0), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
         >>> rows = [(who, p, 3 - (p - 4 - t) ** 2 / 4) for who in range(40) for t in [rng.normal()] for p in prices]
         >>> pilot = pd.DataFrame(rows, columns=["person", "price", "reward"])
-        >>> study = Study.from_pilot(pilot, horizon=2_000, reward="profit")
+        >>> study = Study.from_pilot(pilot, horizon=2_000, step=0.5, reward="profit")
         >>> question = study.ask()
         >>> table = question.table()
         >>> table["reward"] = 3 - (table["price"] - 4) ** 2 / 4
@@ -327,32 +352,57 @@ class Study(BaseStudy):
         >>> study.best.decision
         {'price': 4.0}
         """
+        from voxpop.io.columns import Roles
         from voxpop.io.pilots import calibration_of
+        from voxpop.io.ranges import Ranges, labels_of
 
+        named = {**named, "reward": reward}
+        _require_settings(horizon, **named)
+        if path is not None and resume and Path(path).exists():
+            return cls._resumed(Path(path), horizon, direction, **named)
         if path is not None:
             JournalFile(Path(path)).require_new()  # refused before anything is released of the pilot
-        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range, history)
-        return cls.from_calibration(found, horizon, points, path, **named)
+        menu = Menu.of(points, values, step, only, labels_of(allowed))
+        about = tuple(parameter), tuple(ignore), tuple(choice)
+        roles = Roles(*about, person=person, reward=reward, wide=wide, perhaps=True), Ranges(menu=menu)
+        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range, history, *roles)
+        return cls.from_calibration(found, horizon, menu, path, **named)
+
+    @classmethod
+    def _resumed(cls, path: Path, horizon: int, direction: str, **named: Any) -> Study:
+        """Go on with a saved study; refuse one with another policy, trust model or direction."""
+        study, (policy, privacy, _) = cls.load(path), _require_settings(horizon, **named)
+        given = replace(study.definition, policy=policy, privacy=privacy, direction=Direction.of(direction))
+        if other := study.differs_from(given):
+            raise InputError(f"the study saved at {path} has another {other}; give the same, or another path")
+        if horizon != study.problem.horizon:
+            study.change_horizon(horizon)
+        study._course = study._course.named(named.get("name") or study.name, named["reward"], named.get("calendar"))
+        study.on_wave = named.get("on_wave")
+        return study
 
     @classmethod
     def from_calibration(
         cls,
         calibration: Calibration,
         horizon: int = 20_000,
-        points: int = 51,
+        points: int | Mapping[str, int] | Menu | None = None,
         path: str | PathLike[str] | None = None,
         **named: Any,
     ) -> Study:
-        """Begin a study with calibrated constants: `points` values of each numeric parameter are its decisions.
+        """Begin a study with calibrated constants: `points` values of each numeric parameter, or those of a `Menu`.
 
-        The other arguments are those of `Study`: policy, privacy, name, reward, and when to stop asking.
+        Unless given, they are the pilot's values if these are few, and round numbers otherwise. The other arguments are
+        those of `Study`: policy, privacy, name, reward, and when to stop asking.
 
         >>> from voxpop import Pilot, calibrate
         >>> rows = [{"person": who, "price": p, "reward": who % 3 - p} for who in range(9) for p in (1, 2, 4)]
         >>> Study.from_calibration(calibrate(Pilot.from_table(rows)), horizon=500, points=4).problem.size
         4
         """
-        problem = calibration.problem(calibration.require_space().grid(points), horizon)
+        _require_settings(horizon, **named)
+        menu, space = points if isinstance(points, Menu) else Menu(points), calibration.require_space()
+        problem = calibration.problem(menu.fitted(space, calibration.pilot).decisions(space), horizon)
         return cls(problem, path=path, direction=calibration.direction, calibration=calibration, **named)
 
     def ask(self) -> Question | None:
@@ -362,6 +412,37 @@ class Study(BaseStudy):
         """
         self._next_wave()
         return self._course.question
+
+    def played(self, otherwise: Mapping[int, object]) -> Question:
+        """Say which rounds of the open wave were not played as planned; return whom to ask about what now.
+
+        Rounds have the numbers of `Question.schedule`; each has the decision that was in force instead, or None if none
+        of the study's was. Rounds that are not named were played as planned. Say it before people are asked; saying it
+        again replaces what was said before. Blocks and decisions are used as they were played, and those that cannot be
+        compared are left out. Why a round was played otherwise must have nothing to do with what it would have brought.
+
+        >>> from voxpop.model.kernels import SquaredExponential
+        >>> problem = Problem([[0.0], [0.5], [1.0]], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50)
+        >>> study = Study(problem)
+        >>> first = study.ask().schedule()[0]
+        >>> len(study.played({first["round"]: None}).decisions), len(study.played({}).decisions)
+        (2, 3)
+        """
+        if self._course.wave is None:
+            raise InputError("no wave is open whose rounds could have been played otherwise; ask first, or undo")
+        plan, first = self._course.wave.plan, self._course.rounds + 1
+        actions = (plan.planned or plan).sequence.copy()
+        for number, decision in otherwise.items():
+            turn = require_integer("a round of the wave", number, least=first, most=first + plan.length - 1) - first
+            if turn < len(actions):  # later ones are not asked about
+                with said_of(f"round {number}"):
+                    actions[turn] = -1 if decision is None else self.problem.decisions.find(decision)
+        if not np.array_equal(actions, plan.sequence):
+            plan = plan.as_played(actions)
+            self._add(Opened(plan, self.privacy.calibrate(self.problem, self.state.unsealed, plan)))
+        question = self._course.question
+        assert question is not None
+        return question
 
     def tell(self, wave: int, feedback: object, partial: bool = False) -> None:
         """Take the feedback of the wave that was asked, in one of these forms.
@@ -382,10 +463,10 @@ class Study(BaseStudy):
         that a person was asked about; all blocks count the same. Without it people must be as many as were asked, and
         in the order of `Question.table`.
 
-        This closes the wave, so fewer people than were asked are refused unless `partial` is True; certificates are
-        larger from then on, as who has seen the answers may have chosen the moment. In a private study no answer is
-        refused for its value: NaN, and what a record leaves out, counts as the centre of the ball that answers are
-        clipped to.
+        This closes the wave, so fewer people than were asked, and people who left answers out, are refused unless
+        `partial` is True, which leaves these people out; certificates are larger from then on, as who has seen the
+        answers may have chosen the moment. In a private study no answer is refused for its value: NaN, and what a
+        record leaves out, counts as the centre of the ball that answers are clipped to.
         """
         pending = self._course.wave
         if pending is None:
@@ -397,9 +478,10 @@ class Study(BaseStudy):
         if wave != pending.plan.wave:
             raise InputError(f"feedback for wave {wave} does not answer the open question of wave {pending.plan.wave}")
         measure = self.direction.measure
-        told = answers.read(self.problem, pending.plan, feedback, self.private, self.strata, measure)
+        told = answers.read(self.problem, pending.plan, feedback, self.private, self.strata, measure, partial=partial)
         if not self.private:
             answers.require_within(self.problem, pending.plan, told, self.direction)
+            answers.require_people(pending.plan, told, self.ledger)
         if told.count < pending.plan.people and not partial:
             ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
             raise InputError(answers.too_few(pending.plan, told.count, ratio, self.state))
@@ -451,6 +533,17 @@ class Study(BaseStudy):
             )
         self._add(TakenBack(wave))
 
+    def watch(self, rounds: int | None = None) -> Watched:
+        """Go on with a study that is over: so many rounds have passed with its decision in force.
+
+        With a calendar it says how many, and without rounds nothing passes. What was certified ages by the policy's
+        `drift`; when it no longer holds within the tolerance, or asking pays again, `ask` returns a standing wave.
+        """
+        passed = rounds_passed(self._course, rounds, datetime.now(UTC))
+        if passed:
+            self._add(Amended(passed=passed))
+        return watched(self._course)
+
     def change_horizon(self, horizon: int) -> None:
         """Go on for another number of rounds; an open question stays as it was asked.
 
@@ -459,7 +552,12 @@ class Study(BaseStudy):
         certificates are larger.
         """
         played = self.state.rounds + (0 if self._course.wave is None else self._course.wave.plan.length)
-        self._add(Amended(require_integer("horizon", horizon, least=max(played, 1))))
+        if require_integer("horizon", horizon, least=1) < played:
+            raise InputError(
+                f"the waves so far, with the open one, take {played:,} rounds, more than a horizon of {horizon:,}; "
+                f"give at least {played:,}"
+            )
+        self._add(Amended(horizon))
 
     def change_reward_range(self, reward_range: str) -> None:
         """Widen the limits of rewards or costs, such as "0:1" or ":", and say again what was certified, with these."""
@@ -471,3 +569,27 @@ class Study(BaseStudy):
                 "narrower; leave it as it was"
             )
         self._add(Amended(reward_range=self.direction.problem(replace(told, reward_range=reward_range)).reward_range))
+
+
+def _require_settings(
+    horizon: int,
+    policy: Policy | str = DEFAULT,
+    privacy: Privacy | None = None,
+    strata: Strata | Mapping[str, float] | None = None,
+    money: Money | None = None,
+    **named: Any,
+) -> tuple[Policy, Privacy, Strata | None]:
+    """Make the policy, the trust model and the strata; refuse what cannot be a study, before anything is computed."""
+    settings = {name: value for name, value in named.items() if name not in NAMED}
+    require_integer("horizon", horizon, least=1)
+    if isinstance(privacy, str):
+        raise InputError(f"privacy must be a trust model, got {privacy!r}; make one: make_privacy('central', 5.0)")
+    if "epsilon" in settings:
+        made = f"privacy=make_privacy('central', epsilon={settings['epsilon']!r})"
+        raise InputError(f"epsilon is what a trust model promises; give {made} instead of epsilon")
+    if isinstance(policy, str):
+        known = [one.name for one in policy_options(policy)]
+        policy = make_policy(policy, **(settings if money is None else money.settings(known, settings)))
+    elif money is not None:
+        raise InputError(f"money sets the price of answers of a policy; give its name, policy={policy.name!r}")
+    return policy, privacy or NoPrivacy(), Strata(strata) if isinstance(strata, Mapping) else strata

@@ -114,7 +114,7 @@ def _record(
     table: Table, kept: Sequence[str], row: Mapping[Any, Any], people: Any, decision: Any, average: Any
 ) -> Record:
     others = {name: row[table.names[name]] for name in kept if name in table.names}
-    return {"person": _person(row[people]), "decision": decision, "average": _average(average), **others}
+    return {"person": row[people], "decision": decision, "average": _average(average), **others}
 
 
 def _arm(problem: Problem, plan: Plan, label: Any) -> int:
@@ -134,13 +134,6 @@ def _arm(problem: Problem, plan: Plan, label: Any) -> int:
         asked = listed(label_of(decision) for decision in decisions.values())
         raise InputError(f"{label!r} is not a decision of wave {plan.wave}; the question's are {asked}")
     return arm
-
-
-def _person(value: Any) -> Any:
-    """Return who answered; whole numbers that a table made floats of are whole numbers again."""
-    if value is None or value != value:  # NaN
-        raise InputError("a row of the table of answers has no person; fill in who answered")
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _average(value: Any) -> Any:

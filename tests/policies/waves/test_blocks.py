@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from benchmarks.weather import KINDS, Design, counted, false, false_of_chosen, kinds, people
+from benchmarks.weather import KINDS, Design, aged, counted, false, false_of_chosen, kinds, people
 from benchmarks.weather import played as blocks_played
 from voxpop.errors import Array
 from voxpop.gp.belief import _shocks, own_noise
@@ -285,3 +285,31 @@ def test_a_prior_does_not_dilute_what_was_measured(arms: int) -> None:
         width = factor(LEVEL) * np.sqrt(shocks.at_most(inflation(LEVEL, shocks.freedom)))
         found.append(by_block[:, 0].mean() - by_block[:, 1].mean() > width)
     assert few_enough(np.array(found), LEVEL)
+
+
+def test_the_rounds_of_a_turn_are_one_shock() -> None:
+    """With a washout of 4, what is measured and counted is the same whether rounds of a turn are alike or not."""
+    rng, problem = np.random.default_rng(5), problem_of(5, shock=0.5, freedom=9.0)
+    turns, each = plan_of(5, 4, 2), changed(plan_of(5, 16, 2), washout=4)
+    assert (each.turns.tolist(), each.lived.tolist()) == ([4] * 5, [8] * 5)
+    cells = rng.normal(size=(2, 5))
+    assert measured(problem, each, cells).variance == pytest.approx(measured(problem, turns, cells).variance)
+    feedback = feedback_of(cells)
+    found, same = (own_noise(problem, plan, feedback)[0] for plan in (each, turns))
+    assert found == pytest.approx(same, abs=1e-12)
+    parts = [split_wave(problem, plan, feedback, 0)[1] for plan in (each, turns)]
+    assert all(part is not None and part.rounds is not None for part in parts)
+    assert [part.rounds.tolist() for part in parts if part and part.rounds is not None] == [[1.0] * 5] * 2
+
+
+def test_certificates_age_as_fast_as_the_world_may_move() -> None:
+    """Of one seed: what is certified grows with its age where a drift is stated, and is true."""
+    headings, *rows = aged(runs=1)
+    found = [dict(zip(headings, row, strict=True)) for row in rows]
+    assert [(row["rate"], row["age"]) for row in found[::4]] == [("0", 0), ("1e-05", 0), ("0.0001", 0)]
+    assert all(row["true"] == "100%" for row in found)
+    calm, _, moving = (
+        np.array([float(str(row["median, range"])) for row in found[start : start + 4]]) for start in (0, 4, 8)
+    )
+    assert (calm == calm[0]).all()
+    assert (np.diff(moving) > 0).all()

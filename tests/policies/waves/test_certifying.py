@@ -1,12 +1,19 @@
 """Waves that aim at a tolerance: they reach it, or the study says why not; delta is never spent twice."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
-from tests.helpers import random_problem
+from tests.helpers import evidence, random_problem
 from tests.helpers_waves import everyone, played, truth
+from voxpop.model.problem import Shocks
+from voxpop.model.state import OPEN
 from voxpop.model.waves import End, Feedback, Forecast, Plan
+from voxpop.policies.waves.planning import Certifier, Limits
 from voxpop.policies.waves.policy import CERTIFYING, Waves
+from voxpop.policies.waves.sealing import Evidence, Model, split_pilot
 
 
 @pytest.mark.parametrize("answer_cost", [None, 1e300])
@@ -48,7 +55,7 @@ def test_waves_that_pay_come_before_waves_that_only_certify() -> None:
     ("horizon", "limits"),
     [(4, {}), (3000, {"most_people": 25}), (3000, {"most_numbers": 60}), (3000, {"population": 5})],
 )
-def test_a_tolerance_that_cannot_be_reached_ends_with_the_reason(horizon: int, limits: dict[str, int]) -> None:
+def test_a_tolerance_that_cannot_be_reached_ends_with_the_reason(horizon: int, limits: dict[str, Any]) -> None:
     problem = random_problem(1, horizon=horizon)
     policy = Waves(tolerance=1e-6, **limits)
     study = played(policy, problem, everyone(problem, truth(problem, 1), 1))
@@ -89,3 +96,23 @@ def test_the_horizon_may_end_while_people_answer(horizon: int) -> None:
     policy = Waves(tolerance=0.2, answer_delay=7, answer_cost=1e300)
     study = played(policy, problem, everyone(problem, truth(problem, 3), 3))
     assert any(plan.rest < 7 for plan in study.plans)
+
+
+def test_more_answers_never_make_what_is_predicted_worse() -> None:
+    """Even after a pilot in bad weather, whose shocks are no bias of the waves to come."""
+    problem = random_problem(0, horizon=3000)
+    some = problem.decisions.points[::4]
+    problem = replace(problem, pilot=(evidence(some, np.ones(len(some)), 40, np.zeros(len(some))),))
+    policy, everybody = Waves(tolerance=0.1), np.arange(problem.size)
+    state = policy.init(problem)
+    pilot = split_pilot(problem, policy.seed)[1]
+    assert pilot is not None
+    sealed = Evidence(problem, (pilot,), Model(problem.norm_bound), shocks=Shocks(0.1))
+    limits = Limits(3000, 10_000, 10**6)
+    certifier = Certifier(problem, state, OPEN, state.centre, sealed, 0.01, 1.0, limits, 20)
+    before = state.centre - state.centre[state.best] + sealed.widths(everybody, state.best, 0.01)
+    others = everybody != state.best
+    few, many = (certifier._bounds(everybody, 16, people)[others] for people in (20, 10_000))
+    assert (few <= before[others] + 1e-9).all()
+    assert (many <= few + 1e-9).all()
+    assert many.max() < 0.7 * before.max()

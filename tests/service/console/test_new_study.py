@@ -2,13 +2,16 @@
 
 import asyncio
 import csv
+import html
 import io
+import json
 import math
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 
 import httpx
@@ -18,13 +21,13 @@ import pytest
 from tests.helpers_waiting import until
 from tests.service.console.browser import Browser, Desk
 from tests.service.world import STUDY, enrol
-from voxpop import Choice, Float, Space
 from voxpop.errors import InputError
 from voxpop.io.studyfile import parse_study
+from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
 from voxpop.service import audit
 from voxpop.service.console import new_study
-from voxpop.service.console.computations import MOST_WAITING, Computations, calibrated, points_of
+from voxpop.service.console.computations import MOST_WAITING, Computations, calibrated
 from voxpop.service.keys import Keyring
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
@@ -48,6 +51,7 @@ bias_std = 0.2
 norm_bound = 2.0
 """
 SECRET_ANSWER = "7.654321"
+DATED = {"calendar_round": "day", "calendar_start": "2026-03-02", "calendar_zone": "Europe/Berlin"}
 
 
 def pilot_rows() -> list[list[object]]:
@@ -83,6 +87,8 @@ def studies(desk: Desk) -> list[str]:
 def test_a_pilot_is_read_and_explained_and_nothing_of_it_is_stored(
     desk: Desk, operator: Browser, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    asked = " ".join(operator.get("/new").text.split())
+    assert "a pilot that is read here promises its people nothing" in asked
     page = upload(operator, "pilot", "pilot.csv", as_csv(pilot_rows()))
     assert page.status_code == 200
     assert "12 people tried 5 decisions" in page.text
@@ -138,13 +144,14 @@ def test_columns_are_read_as_the_operator_says() -> None:
 
 def test_advice_names_the_form_s_fields_and_not_the_command_line_s(operator: Browser) -> None:
     found = calibrated("p.csv", as_csv(pilot_rows()), {})
-    assert "write price under “Whole numbers”" in found.columns[0]
-    assert found.whole == ("price",)
+    assert (
+        "“Values that exist”, “Steps”, “Values of a number” or “Only such decisions” say otherwise" in found.columns[-1]
+    )
     with pytest.raises(InputError, match="“Leave out”") as refused:
         calibrated("p.csv", as_csv([[*row, "same" if at else "shop"] for at, row in enumerate(pilot_rows())]), {})
     page = operator.get("/new?integer=price").text
     assert 'name="integer" value="price"' in page
-    assert "--" not in str(refused.value) + re.sub(r"<!--|-->", "", page)
+    assert "--" not in str(refused.value) + re.sub(r"<!--|-->|voxpop calibrate --epsilon", "", page)
 
 
 def test_limits_of_the_reward_are_found_said_and_may_be_changed(desk: Desk, operator: Browser) -> None:
@@ -191,15 +198,21 @@ def test_a_pilot_that_is_too_small_is_called_so() -> None:
     assert calibrated("p.csv", as_csv(pilot_rows()), {}).few == ""
 
 
-GRIDS = [(1, 0, 51), (2, 0, 38), (3, 0, 11), (1, 500, 3), (0, 4, 51)]
+def test_the_operator_says_which_decisions_exist() -> None:
+    found = calibrated("p.csv", as_csv(pilot_rows()), {"values": "price=1.5,2.5, 3.5", "only": "price < 3"})
+    typed = new_study.typed_of(found.file, parse_study(Path(found.file), found.text))
+    decisions = new_study.plan_of(found.file, found.text, typed)[1].problem.decisions
+    assert list(decisions) == [{"price": 1.5}, {"price": 2.5}]
+    with pytest.raises(InputError, match="none of"):
+        calibrated("p.csv", as_csv(pilot_rows()), {"only": "price > 99"})
 
 
-@pytest.mark.parametrize(("numbers", "options", "points"), GRIDS)
-def test_a_pilot_with_many_parameters_gets_a_coarser_grid(numbers: int, options: int, points: int) -> None:
-    space: dict[str, Float | Choice] = {f"x{place}": Float(0.0, 1.0) for place in range(numbers)}
-    if options:
-        space["kind"] = Choice(tuple(f"o{place}" for place in range(options)))
-    assert points_of(Space({**space})) == points
+def test_the_operator_names_the_columns() -> None:
+    named: list[list[object]] = [["who", "price", "profit"], *pilot_rows()[1:]]
+    found = calibrated("p.csv", as_csv(named), {"person": "who", "reward": "profit"})
+    assert parse_study(Path(found.file), found.text)["reward"] == "profit"
+    with pytest.raises(InputError, match="NAME under “The column of people” and NAME under “The column of answers”"):
+        calibrated("p.csv", as_csv(named), {})
 
 
 def test_nothing_chosen_is_said(operator: Browser) -> None:
@@ -256,6 +269,8 @@ def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
         (b"\xff\xfe\x00", "is no text"),
         (b"horizon = 3", "parameters"),
         (FILE.replace("noise_std = 0.2", "noise_std = -1").encode(), "noise_std"),
+        (f'{FILE}[calendar]\nround = "day"\nstart = 2026-03-02\nzone = "UTC"\nshut = 1\n'.encode(), "[calendar]"),
+        (f'{FILE}[calendar]\nround = "day"\nzone = "UTC"\n'.encode(), "a calendar needs it"),
     ],
 )
 def test_what_is_no_study_file_is_refused_on_the_page(counter: tuple[Desk, Browser], content: bytes, said: str) -> None:
@@ -324,6 +339,12 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"enrolment": "short"}, "8 to 128 characters"),
         ({"enrolment": "grüne-äpfel"}, "letters without accents"),
         ({"text": ""}, "begin again"),
+        ({"calendar_round": "week"}, "“It starts on” is empty; a calendar needs it, such as 2026-03-02"),
+        ({**DATED, "calendar_round": "fortnight"}, "unknown calendar.round"),
+        ({**DATED, "calendar_start": "2 March"}, "calendar.start must be a date such as 2026-03-02"),
+        ({**DATED, "calendar_zone": "Europe/Berln"}, "did you mean &#39;Europe/Berlin&#39;?"),
+        ({**DATED, "calendar_closed": "sunday, 2026-13-01"}, "calendar.closed must be a weekday or a date"),
+        ({**DATED, "service_rounds_per_second": "1"}, "leave one of them out"),
     ],
 )
 def test_what_cannot_be_a_study_is_refused_with_a_reason(
@@ -385,9 +406,85 @@ def test_what_is_typed_takes_the_place_of_what_the_file_says(desk: Desk, operato
 
 def test_a_plan_that_is_read_and_not_changed_stays_the_same() -> None:
     full = FILE + '[policy]\nname = "waves"\nmost_numbers = 77\ntolerance = 0.25\n[service]\nbudget = 5.0\n'
+    full += '[calendar]\nround = "week"\nstart = "2026-03-02"\nzone = "UTC"\nclosed = ["sunday", "2026-12-24"]\n'
     full += '[privacy]\nmodel = "central"\nepsilon = 5.0\ndelta = 1e-07\nfloor = 9\n'
     tables = parse_study(Path("tea.toml"), full)
     assert new_study.entered(tables, new_study.typed_of("tea.toml", tables)) == tables
+
+
+def test_a_calendar_is_typed_and_may_be_emptied(desk: Desk, operator: Browser) -> None:
+    assert sent(operator, "/new/study", then="draft", **DATED, calendar_closed="Sunday, 2026-12-24").status_code == 303
+    made = desk.coordinator.snapshots.current("milk-tea").calendar
+    assert made == Calendar("day", "2026-03-02", "Europe/Berlin", ("sunday", "2026-12-24"))
+    dated = FILE + '[calendar]\nround = "week"\nstart = 2026-03-02\nzone = "UTC"\n'  # a date, and no text
+    page = upload(operator, "study", "tea.toml", dated.encode()).text
+    assert re.search(r'name="calendar_start" value="2026-03-02"', page)
+    assert '<option value="Europe/Berlin">' in page
+    empty = dict.fromkeys((*DATED, "calendar_closed"), "")
+    assert sent(operator, "/new/study", then="draft", text=dated, **empty).status_code == 303
+    assert desk.coordinator.snapshots.current("milk-tea").calendar is None
+
+
+def test_a_mistake_in_the_calendar_is_shown_at_its_field(operator: Browser) -> None:
+    for fields, blamed in (({"calendar_zone": "UTC"}, "round"), ({**DATED, "calendar_zone": "Mars"}, "zone")):
+        files = {name: (None, value) for name, value in {"text": FILE, "privacy_model": "none", **fields}.items()}
+        headers = {"hx-request": "true", "x-voxpop-csrf": operator.csrf}
+        part = operator.client.post("/new/rehearsal", files=files, headers=headers)
+        assert f'data-field="calendar_{blamed}"' in part.text
+
+
+def history(days: int = 70) -> bytes:
+    """Write the profit of days with a weekly cycle and shocks of about 0.3."""
+    rng, first = np.random.default_rng(2), date(2026, 1, 5)
+    told = -2 + 0.5 * np.sin(2 * np.pi * np.arange(days) / 7) + rng.normal(0, 0.3, days)
+    rows = [[str(first + timedelta(day)), round(value, 3)] for day, value in enumerate(told.tolist())]
+    return as_csv([["date", "profit"], *rows])
+
+
+def uploaded(browser: Browser, told: bytes, **fields: str) -> httpx.Response:
+    files = {"pilot": ("pilot.csv", as_csv(pilot_rows()[:1] + pilot_rows()[2:])), "history": ("metric.csv", told)}
+    return browser.client.post("/new", data={"csrf": browser.csrf, **fields}, files=files)
+
+
+def test_a_history_says_how_much_a_round_moves_everybody(desk: Desk, operator: Browser) -> None:
+    page = uploaded(operator, history())
+    assert page.status_code == 200
+    assert "among 10 rounds in a row" in page.text
+    assert "play blocks of whole weeks" in page.text
+    assert "rounds of each decision make shocks as small as people&#39;s differences" in page.text
+    chart = json.loads(html.unescape(re.findall(r'data-chart="([^"]*)"', page.text)[0]))
+    assert [each["role"] for each in chart["series"]] == ["likely", "likely", "estimate", "loss"]
+    assert len(chart["x"]) == len(chart["series"][2]["values"]) == 70
+    text = html.unescape(re.findall(r"<textarea[^>]*>([^<]*)", page.text)[0])
+    model = parse_study(Path("pilot.toml"), text)["model"]
+    assert 0.2 < model["shock_std"] < 0.6
+    assert model["shock_freedom"] > 10
+    without = upload(operator, "pilot", "pilot.csv", as_csv(pilot_rows())).text
+    assert "a history of the metric shows them" in without
+    assert "--history" not in without
+    assert "data-chart" not in without
+    for told, said in (
+        (b"day,profit\n1,2\n", "metric.csv: a history needs"),
+        (b"1" * (2**20 + 1), "larger than 1 MiB"),
+    ):
+        refused = uploaded(operator, told)
+        assert (refused.status_code, said in refused.text) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("file", "told", "column", "said"),
+    [
+        ("../metric.csv", b"day,profit\n1,2\n", "", "metric.csv: a history needs at least 14 rounds"),
+        ("metric.csv", b"", "", "metric.csv is empty"),
+        ("metric.csv", bytes(range(256)) * 20, "", "metric.csv: byte 0 is not text, so it is no CSV file"),
+        ("metric.csv", b"date,profit,visits\n2026-01-01,1,2\n", "", "write one under “Column of the history”"),
+        ("", b"", "profit", "“Column of the history” is about a history; choose its file, or leave it empty"),
+        ("metric.csv", history().replace(b"-", b"-9000"), "", "metric.csv"),
+    ],
+)
+def test_a_history_that_cannot_be_used_is_refused(file: str, told: bytes, column: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        calibrated("pilot.csv", as_csv(pilot_rows()), {"history_column": column}, (file, told))
 
 
 def test_a_policy_of_the_file_keeps_its_own_rules(operator: Browser) -> None:
@@ -433,6 +530,10 @@ def test_a_rehearsal_says_what_to_expect(operator: Browser) -> None:
     assert page.headers["cache-control"] == "no-store"  # it holds averages of the pilot
     assert "nothing promised" in page.text
     assert "What to expect" in page.text
+    assert "Rounds of waves" in page.text
+    assert "Asked until" not in page.text
+    dated = sent(operator, "/new/rehearsal", policy_tolerance="0.75", **DATED)
+    assert re.search(r"<td>[0-9]+ (March|April|May) 2026</td>", dated.text)
     part = operator.client.post(
         "/new/rehearsal",
         files={name: (None, value) for name, value in {"text": FILE, "privacy_model": "trustme"}.items()},

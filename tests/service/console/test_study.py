@@ -12,15 +12,18 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.service.console.browser import KEY, OTHER, Browser, Desk
-from tests.service.world import STUDY, World, definition
+from tests.service.world import STUDY, World, definition, take_step
 from voxpop import Choice, Problem, Space, SquaredExponential
 from voxpop.cli import app
+from voxpop.model.calendar import Calendar
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy
 from voxpop.service import audit
-from voxpop.service.study import life
+from voxpop.service.keys import new_key
+from voxpop.service.study import life, participants
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.life import Wanted
+from voxpop.service.study.participants import Newcomer
 from voxpop.service.study.status import status_of
 
 PAGE = f"/studies/{STUDY}"
@@ -211,6 +214,33 @@ def test_files_equal_those_of_the_command_line(
     out = tmp_path / "all.json"
     assert CliRunner().invoke(app, ["export", STUDY, "--url", url, "--out", str(out)]).exit_code == 0
     assert operator.get(f"{PAGE}/export/study.json").content == out.read_bytes()
+
+
+def test_the_schedule_of_the_open_wave_is_on_the_page_and_in_two_files(desk: Desk, operator: Browser) -> None:
+    made = definition(horizon=400)
+    late = Calendar("day", "1970-01-10", "UTC", ["sunday"])  # a Saturday; the desk's clock stands on Monday
+    desk.coordinator.create("dated", replace(made, calendar=late))
+    new = [Newcomer("dated", new_key()) for _ in range(200)]
+    participants.register(desk.coordinator.context, new)
+    while take_step(desk.coordinator, "dated"):
+        pass
+    assert "people are asked in 1 day 10 hours, after 13 January 1970" in operator.get("/").text
+    page = html.unescape(operator.get("/studies/dated").text)
+    assert "it is played on 13 January 1970" in page
+    assert '<th scope="row">3</th><td>13 January 1970</td><td>' in page
+    plan = desk.coordinator.snapshots.current("dated").open_wave.plan
+    told = operator.get("/studies/dated/export/schedule.csv")
+    assert told.headers["content-disposition"] == 'attachment; filename="dated-schedule.csv"'
+    rows = told.text.splitlines()
+    assert len(rows) == plan.length + 1
+    assert rows[1].startswith("3,1970-01-13T00:00:00+00:00,1970-01-14T00:00:00+00:00,")
+    events = operator.get("/studies/dated/export/schedule.ics")
+    assert events.headers["content-type"] == "text/calendar; charset=utf-8"
+    assert "DTSTART:19700113T000000Z" in events.text
+    for ending in ("csv", "ics"):
+        refused = operator.get(f"{PAGE}/export/schedule.{ending}")
+        assert (refused.status_code, "no open wave with a calendar" in refused.text) == (409, True)
+    assert "schedule.ics" not in operator.get(PAGE).text
 
 
 def test_the_report_is_one_page_about_this_study(desk: Desk, operator: Browser) -> None:

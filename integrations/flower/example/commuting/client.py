@@ -24,8 +24,6 @@ def answers(person: int, decisions: list[dict[str, float]], rounds: list[int]) -
 def query(message: Message, context: Context) -> Message:
     """Take part in the study, once. A promise of your own would not ask the run what to promise."""
     model, helper = str(context.run_config["model"]), context.node_config.get("voxpop-helper")
-    promise = {
-        "none": Promise("none"),
-        "aggregate": Promise("aggregate", epsilon=5.0, helper=None if helper is None else str(helper)),
-    }.get(model) or Promise(model, epsilon=5.0)
+    named = {"helper": str(helper)} if model == "aggregate" and helper is not None else {}
+    promise = Promise("none") if model == "none" else Promise(model, epsilon=5.0, **named)
     return take_part(message, context, partial(answers, int(context.node_config["partition-id"])), promise)

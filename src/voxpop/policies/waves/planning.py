@@ -27,9 +27,11 @@ from voxpop.policies.waves.sealing import SEALED, Evidence, Part
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
-UNMEASURED = 2  # waves of a study without a pilot, in which every round is needed
 BLOCK = 5  # people, at least, where a wave has more than two blocks
+UNMEASURED = 2  # waves of a short study without a pilot, in which every round is needed
+LONG = 800  # rounds in which a small wave that measures shocks costs little
 RESIDUALS = 8  # degrees of freedom with which a wave is to show shocks
+ENOUGH = 12  # degrees of freedom, after which shocks are known and everybody answers about all rounds
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)  # of an arm in a wave
 PEOPLE_RATIO = 1.45
 CERTIFIED_RATIO = 1.1  # for waves that aim at a certificate
@@ -48,6 +50,16 @@ class Limits:
     rounds: int
     people: int
     numbers: int
+    washout: int = 0  # rounds at the start of every turn of an arm that do not count
+
+    @property
+    def turn(self) -> int:
+        """The rounds of a turn: as many count as do not, or one."""
+        return self.washout + max(1, self.washout)
+
+    def pulls(self, arms: Indices, turns: int) -> Indices:
+        """Return the rounds of each arm that count."""
+        return np.full(len(arms), turns * (self.turn - self.washout), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,17 +68,18 @@ class Offer:
 
     arms: Indices
     places: Indices  # of the arms in the outlook
-    rounds: int  # W, of each arm
+    rounds: int  # W, of each arm; with a washout, turns
     people: int
     gain: float
     answers: float
     exploring: float
     blocks: int = 1
+    washout: int = 0
 
     @property
     def pulls(self) -> Indices:
-        """The rounds of every arm."""
-        return np.full(len(self.arms), self.rounds, dtype=np.intp)
+        """The rounds of every arm that count."""
+        return np.full(len(self.arms), self.rounds * max(1, self.washout), dtype=np.intp)
 
     @property
     def cost(self) -> float:
@@ -78,14 +91,11 @@ class Offer:
         """What it brings beyond its cost."""
         return self.gain - self.cost
 
-    def plan(self, wave: int, reference: int) -> Plan:
-        """Return the offer as a plan."""
+    def plan(self, wave: int, reference: int, same: int = 0) -> Plan:
+        """Return the offer as a plan, for these very people if they are the same in every wave."""
         forecast = Forecast(self.gain, self.answers, self.exploring)
         plan = Plan(wave, self.arms, self.pulls, self.people, reference, forecast=forecast, sealed=SEALED)
-        blocks = self.blocks
-        while blocks > 2 and self.people < BLOCK * blocks:
-            blocks //= 2
-        return changed(plan, blocks=blocks)
+        return changed(plan, blocks=self.blocks, washout=self.washout, same=same)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +111,6 @@ class Planner:
     limits: Limits
     fewest: int
     waves_left: int | None  # with this one; None: as many as pay
-    measured: bool = True  # some wave has shown what rounds do to everybody
 
     @property
     def _enough(self) -> float:
@@ -124,11 +133,16 @@ class Planner:
         return _cheapest([offer for offer in again if offer.net > 0], self._enough)
 
     def measuring(self) -> Offer | None:
-        """Return a small wave that shows what rounds do to everybody, if no wave has and the limits allow it."""
+        """Return a small wave that shows what rounds do to everybody, if nothing has and the limits allow it."""
         places = np.array(sorted({self.outlook.incumbent, *self.outlook.by_chance(3)}), dtype=np.intp)
         rounds, arms = MEASURING[1], len(places)
         enough = self.limits.people >= self.fewest and self.limits.numbers >= self.fewest * arms
-        if not self.channel.splits or self.measured or not enough or self.limits.rounds < 50 * rounds * arms:
+        if (
+            not self.channel.splits
+            or self.problem.shocks.known
+            or not enough
+            or self.limits.rounds < LONG * self.limits.turn
+        ):
             return None
         value = self._values(places, rounds, np.array([float(self.fewest)]), fresh=True)[0]
         return self._offer(places, rounds, self.fewest, float(value))
@@ -141,18 +155,33 @@ class Planner:
     def _offer(self, places: Indices, rounds: int, people: int, value: float) -> Offer:
         """Return the offer of a wave after which the best choice is expected to be better by `value`."""
         arms, lost = self.outlook.actions[places], float(self.outlook.loss(places).sum())
-        exploring = rounds * (lost + value * len(places))
-        gain, answers = (self.limits.rounds - self.delay) * value, self.answer_cost * people * len(places)
-        return Offer(arms, places, rounds, people, gain, answers, exploring, self._blocks(rounds, len(places)))
+        exploring = rounds * self.limits.turn * (lost + value * len(places))
+        blocks, gain = self._blocks(rounds, len(places), people), (self.limits.rounds - self.delay) * value
+        answers = self.answer_cost * people * self._numbers(places, rounds)
+        return Offer(arms, places, rounds, people, gain, answers, exploring, blocks, self.limits.washout)
 
-    def _blocks(self, rounds: int, arms: int) -> int:
-        return blocks_of(rounds, arms) if self.channel.splits else 1
+    def _blocks(self, rounds: int, arms: int, people: float = math.inf) -> int:
+        crowd = math.inf if self.problem.of_people else people
+        return blocks_of(rounds, arms, crowd) if in_blocks(self.problem, self.channel) else 1
+
+    def _numbers(self, places: Indices, rounds: int) -> int:
+        """Return how many numbers a person sends: about one block, or about every block."""
+        return len(places) * (self._blocks(rounds, len(places)) if self.problem.of_people else 1)
+
+    def _lived(self, pulls: Indices, rounds: int) -> Indices:
+        """Return the rounds of each arm behind one person's answers."""
+        return pulls if self.problem.of_people else pulls // self._blocks(rounds, len(pulls))
 
     def _offers(self) -> Iterator[Offer]:
         choices = useful_rounds(self.problem, self.outlook.actions[self.outlook.pool])
-        # Shocks are measured before long: with a pilot in the first wave.
-        late = self.state.wave >= UNMEASURED or bool(self.problem.pilot)
-        least = RESIDUALS / 2 if late and self.channel.splits and not self.measured else 0.0
+        # The same shocks were in the pilot, so that they are measured at once; without one, in a wave for that alone
+        # before a long study ends, and in a short one from the third wave on. Where the same people answer there is
+        # hardly any other noise, and the second wave measures them.
+        short = self.limits.rounds < LONG * self.limits.turn or self.limits.people < 2 * self.fewest
+        waves = UNMEASURED if short else math.inf
+        soon = bool(self.problem.pilot) or self.state.wave >= (1 if self.problem.of_people else waves)
+        needed = soon and self.channel.splits and not self.problem.shocks.known
+        least = RESIDUALS / 2 if needed else 0.0
         for places in self._arm_sets(choices[0], choices[-1]):
             for rounds in choices if not least else sorted({*choices, *ROUNDS[1:4]}):
                 if (rounds - 1) * (len(places) - 1) >= least:
@@ -160,12 +189,14 @@ class Planner:
 
     def _of_people(self, places: Indices, rounds: int) -> Iterator[Offer]:
         """Offer one set of arms to several numbers of people."""
-        left = self.limits.rounds - rounds * len(places) - self.delay
+        left = self.limits.rounds - rounds * len(places) * self.limits.turn - self.delay
         if left <= 0:
             return
-        price = self.answer_cost * len(places)
-        worth = left * self.outlook.expected_loss - rounds * float(self.outlook.loss(places).sum())  # at the most
-        most = min(self.limits.people, self.limits.numbers // len(places), int(min(worth / price, MOST_PEOPLE)))
+        price = self.answer_cost * self._numbers(places, rounds)
+        lost = rounds * self.limits.turn * float(self.outlook.loss(places).sum())
+        worth = left * self.outlook.expected_loss - lost  # at the most
+        numbers = self.limits.numbers // self._numbers(places, rounds)
+        most = min(self.limits.people, numbers, int(min(worth / price, MOST_PEOPLE)))
         if most < self.fewest:
             return
         people = numbers_of_people(self.fewest, most)
@@ -174,10 +205,11 @@ class Planner:
 
     def _values(self, places: Indices, rounds: int, people: Array, fresh: bool = False) -> Array:
         arms = self.outlook.actions[places]
-        pulls = np.full(len(arms), rounds, dtype=np.intp)
-        single = self.problem.answer_noise(arms, pulls // self._blocks(rounds, len(arms))) / (1 - SEALED)
-        shared = self.problem.shocks.variance / (1 - SEALED) * self.problem.shock_noise(pulls)
-        hidden = self.channel.prospect(self.problem, self.state, Plan(self.state.wave + 1, arms, pulls, self.fewest))
+        pulls, washout = self.limits.pulls(arms, rounds), self.limits.washout
+        plan = Plan(self.state.wave + 1, arms, pulls, self.fewest, washout=washout)
+        single = self.problem.answer_noise(arms, self._lived(pulls, rounds)) / (1 - SEALED)
+        shared = self.problem.shocks.variance / (1 - SEALED) * self.problem.shock_noise(plan.turns)
+        hidden = self.channel.prospect(self.problem, self.state, plan)
         if hidden is None:
             return self.outlook.values_of_people(places, single, shared, people, fresh)
         variance = hidden.variance(people) / (1 - SEALED)
@@ -187,17 +219,17 @@ class Planner:
         found[usable] = self.outlook.values(places, noises[usable], fresh)
         return found
 
-    def _noise(self, arms: Indices, pulls: Indices, people: int) -> Array:
+    def _noise(self, arms: Indices, rounds: int, people: int) -> Array:
         """Return the noise of a wave, privacy apart."""
-        problem, lived = self.problem, pulls // self._blocks(int(pulls[0]), len(arms))
-        return problem.answer_noise(arms, lived, people) + problem.shocks.variance * problem.shock_noise(pulls)
+        problem, lived = self.problem, self._lived(self.limits.pulls(arms, rounds), rounds)
+        shared = problem.shock_noise(np.full(len(arms), rounds))
+        return problem.answer_noise(arms, lived, people) + problem.shocks.variance * shared
 
     def _arm_sets(self, fewest: int, most: int) -> list[Indices]:
         """Return prefixes of several orders of the arms, each with the incumbent."""
         outlook = self.outlook
         little, much = (
-            self._noise(outlook.actions, np.full(len(outlook.actions), rounds), people)
-            for rounds, people in ((fewest, FEW), (most, MANY))
+            self._noise(outlook.actions, rounds, people) for rounds, people in ((fewest, FEW), (most, MANY))
         )
         most_arms = self._sizes[-1]
         orders = [outlook.by_value(little, most_arms), outlook.by_value(much, most_arms)]
@@ -218,8 +250,10 @@ def useful_rounds(problem: Problem, arms: Indices) -> list[int]:
     """List the numbers of rounds per arm that are worth trying: more teach almost nothing.
 
     People deviate alike at two arms that are close, so that their difference is known as well as rounds are many; and
-    what rounds do to everybody is averaged by rounds alone.
+    what rounds do to everybody is averaged by rounds alone. How the same people deviate in every wave is no noise.
     """
+    if problem.of_people:
+        return [*ROUNDS]
     covariance = problem.covariance(arms, arms)
     variance = covariance.diagonal()
     apart = np.add.outer(variance, variance) - 2 * covariance
@@ -230,14 +264,19 @@ def useful_rounds(problem: Problem, arms: Indices) -> list[int]:
     return [rounds for rounds in ROUNDS if rounds == 1 or rounds < 2 * most]
 
 
-def blocks_of(rounds: int, arms: int) -> int:
+def in_blocks(problem: Problem, channel: Channel) -> bool:
+    """Return True if people are asked about blocks of the rounds, as what rounds do to everybody is not known yet."""
+    return channel.splits and problem.shocks.freedom < ENOUGH
+
+
+def blocks_of(rounds: int, arms: int, people: float = math.inf) -> int:
     """Return into how many blocks so many rounds of each arm are divided: the fewest that show enough of shocks.
 
-    >>> blocks_of(1, 9), blocks_of(16, 9), blocks_of(16, 3)
-    (1, 2, 8)
+    >>> blocks_of(1, 9), blocks_of(16, 9), blocks_of(16, 3), blocks_of(16, 3, people=20)
+    (1, 2, 8, 4)
     """
     blocks = 1
-    while 2 * blocks <= rounds and (blocks - 1) * (arms - 1) < RESIDUALS:
+    while 2 * blocks <= min(rounds, max(2.0, people / BLOCK)) and (blocks - 1) * (arms - 1) < RESIDUALS:
         blocks *= 2
     return blocks
 
@@ -269,6 +308,7 @@ class Certifier:
     answer_cost: float
     limits: Limits
     fewest: int
+    same: int = 0  # the people who answer in every wave, if they are the same
 
     def plan(self, tolerance: float, dearest: float = math.inf) -> Plan | None:
         """Return the cheapest wave that is expected to certify the tolerance; None if all cost at least `dearest`."""
@@ -299,14 +339,15 @@ class Certifier:
                     step = -(-len(arms) // 6)
                     worst = np.argsort(-bounds, kind="stable")[:step]
                     arms = np.concatenate([arms, self._considered[worst[np.isfinite(bounds[worst])]]])
-                    if len(arms) * rounds >= self.limits.rounds:
+                    if len(arms) * rounds * self.limits.turn >= self.limits.rounds:
                         break
                     yield arms, rounds
 
     def _cheaper(self, arms: Indices, rounds: int, aim: float, cost: float) -> Plan | None:
         """Plan these arms with the fewest people who are expected to be enough; None if that takes at least `cost`."""
-        price, exploring = self.answer_cost * len(arms), self._exploring(arms, rounds)
-        most = min(self.limits.people, self.limits.numbers // len(arms), MOST_ASKED)
+        numbers, exploring = self._wave(arms, rounds, 1).numbers, self._exploring(arms, rounds)
+        price = self.answer_cost * numbers
+        most = min(self.limits.people, self.limits.numbers // numbers, max(MOST_ASKED, self.same))
         most = most if math.isinf(cost) else min(most, math.ceil((cost - exploring) / price) - 1)
         if most < self.fewest:
             return None
@@ -321,34 +362,46 @@ class Certifier:
         return self._plan(arms, rounds, int(people[high]))
 
     def _exploring(self, arms: Indices, rounds: int) -> float:
-        return rounds * float((self.mean[self.state.best] - self.mean[arms]).sum())
+        return rounds * self.limits.turn * float((self.mean[self.state.best] - self.mean[arms]).sum())
 
     def _plan(self, arms: Indices, rounds: int, people: int) -> Plan:
         best = self.state.best
         certificate = max(0.0, float(self._bounds(arms, rounds, people).max()))
-        forecast = Forecast(0.0, self.answer_cost * people * len(arms), self._exploring(arms, rounds), certificate)
         plan = self._wave(np.sort(arms), rounds, people)
+        price = self.answer_cost * people * (plan.numbers // people)
+        forecast = Forecast(0.0, price, self._exploring(arms, rounds), certificate)
         return changed(plan, reference=best, forecast=forecast, sealed=SEALED_AT_LAST)
 
     def _wave(self, arms: Indices, rounds: int, people: int) -> Plan:
-        blocks = blocks_of(rounds, len(arms)) if self.channel.splits else 1
-        return Plan(self.state.wave + 1, arms, np.full(len(arms), rounds, dtype=np.intp), people, blocks=blocks)
+        crowd = math.inf if self.same else people
+        blocks = blocks_of(rounds, len(arms), crowd) if in_blocks(self.problem, self.channel) else 1
+        pulls, washout = self.limits.pulls(arms, rounds), self.limits.washout
+        return Plan(self.state.wave + 1, arms, pulls, people, blocks=blocks, washout=washout, same=self.same)
 
     def _bounds(self, arms: Indices, rounds: int, people: int) -> Array:
         """Predict the bounds on f(x) - f(best) after a wave."""
         problem, best, at = self.problem, self.state.best, self._considered
         plan = self._wave(arms, rounds, people)
-        noise = problem.answer_noise(plan.arms, plan.lived, people)
+        noise = problem.answer_noise(plan.arms, plan.lived, plan.answers)
         hidden = self.channel.prospect(problem, self.state, plan)
         if hidden is not None:
             variance = float(hidden.variance(np.array([float(people)]))[0])
             if not np.isfinite(variance):
                 return np.full(len(at), np.inf)
             noise = noise + variance * hidden.shape
-        part = Part(arms, np.zeros(len(arms)), noise / SEALED_AT_LAST, rounds=1 / plan.pulls / SEALED_AT_LAST)
-        after = replace(self.evidence, parts=(*self.evidence.parts, part))
+        length = plan.asked if self.evidence.drift else 0
+        part = Part(
+            arms,
+            np.zeros(len(arms)),
+            noise / SEALED_AT_LAST,
+            wave=plan.wave,
+            rounds=1 / plan.turns / SEALED_AT_LAST,
+            first=self.evidence.now,
+            length=length,
+        )
+        after = replace(self.evidence, parts=(*self.evidence.parts, part), now=self.evidence.now + length)
         if plan.blocks > 1 and len(arms) > 1:
-            known = float(plan.lived[0]) * plan.blocks / people * within(problem.answer_noise(arms, plan.lived))
+            known = float(rounds) / plan.answers * within(problem.answer_noise(arms, plan.lived))
             freedom = float((plan.blocks - 1) * (len(arms) - 1))
             after = replace(after, shocks=after.shocks.measured(freedom, known))
         bound = self.mean[at] - self.mean[best] + after.widths(at, best, self.level)

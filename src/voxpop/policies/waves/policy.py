@@ -9,6 +9,7 @@ and needs no proof (`planning.py`, `outlook.py`, `fitting.py`). What is claimed 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -16,14 +17,15 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr
 
-from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, shown_in
+from voxpop.errors import InputError
+from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, rows_of, shown_in
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
 from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, Configured
-from voxpop.policies.waves.fitting import model_check, people_check, rounds_check
+from voxpop.policies.waves.fitting import ALARM, missing_check, model_check, people_check, rounds_check
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
 from voxpop.policies.waves.sealing import (
@@ -32,6 +34,8 @@ from voxpop.policies.waves.sealing import (
     Part,
     excess,
     factor,
+    faded,
+    reach,
     revised,
     split_pilot,
     split_wave,
@@ -67,11 +71,21 @@ class View:
     belief: Belief
     best: int
     seed: int
+    apart: float = 0.0  # the variance of a panel's mean around the population's, in units of k
 
     @cached_property
     def outlook(self) -> Outlook:
         """What the planner sees."""
         return Outlook.of(self.belief, np.arange(self.belief.problem.size), self.best, self.seed)
+
+    @cached_property
+    def expected_loss(self) -> float:
+        """What the decision is expected to lose per round; to its population all answers of a panel err alike."""
+        if not self.apart:
+            return self.outlook.expected_loss
+        rows, kernel = self.belief.rows, self.belief.problem.kernel
+        more = replace(rows, noise=rows.noise + self.apart * kernel(rows.points, rows.points))
+        return replace(self, belief=replace(self.belief, rows=more), apart=0.0).expected_loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +99,8 @@ class WavesState(State):
     delta: float = 0.0
     settled: bool = False  # what is sealed ends the study here: nothing more may be spent on saying more
     over: bool = False  # the study ended here, and all that may be spent is
+    began: tuple[int, ...] = ()  # the rounds that were played before each wave
+    watched: int = 0  # waves before the watch, or before its last pause: statements rest on those since
     view: View | None = None  # of the belief after the last wave
     final: View | None = None  # at the end, of the belief after everything that people said
 
@@ -97,7 +113,8 @@ class WavesState(State):
     @property
     def expected_loss(self) -> float | None:
         """What the model expects the decision to lose per round."""
-        return self.outlook.expected_loss if self.final is None else self.final.outlook.expected_loss
+        view = self.final or self.view
+        return None if view is None else view.expected_loss
 
     @property
     def error_factor(self) -> float:
@@ -139,7 +156,7 @@ class WavesState(State):
         belief = belief_of(self.problem, everything)
         if not self.wave:  # nobody was asked: nothing is said, and the whole pilot decides
             best = int(np.argmax(belief.mean))
-            return changed(self.seen(belief, best), final=View(belief, best, self.view.seed), over=True)
+            return changed(self.seen(belief, best), final=replace(self.view, belief=belief, best=best), over=True)
         first, *others = self.outlook.shortlist(LISTED).tolist()
         choice = max([first, *others], key=lambda action: float(belief.mean[action]))
         end = None if choice == first else self.opened(1 - LOOK, choice, (1 - FIRST) / len(others))
@@ -152,7 +169,7 @@ class WavesState(State):
                 upper=np.minimum(self.upper, end.upper),
                 certified=min(self.certificate, end.certificate),
             )
-        return changed(end.seen(belief, choice), final=View(belief, choice, self.view.seed), over=True)
+        return changed(end.seen(belief, choice), final=replace(self.view, belief=belief, best=choice), over=True)
 
     def otherwise(self) -> Self:
         """Return the state with what is left for taking a wave back or changing the horizon, if something was said."""
@@ -216,7 +233,13 @@ class Waves(Configured):
         None, least=1, unit="waves", example=3, help="The most waves in which people are asked."
     )
     population: int | None = stopping(
-        None, least=1, unit="people", example=50_000, help="The people there are; nobody is asked twice."
+        None, least=1, unit="people", example=50_000, help="The people there are; asked once each, or in every wave."
+    )
+    who: str = stopping(
+        "fresh",
+        choices=("fresh", "panel", "everybody"),
+        example="fresh",
+        help="Who answers: fresh people in each wave, in every wave the same panel, or everybody there is.",
     )
     answer_delay: int = stopping(
         0,
@@ -224,6 +247,22 @@ class Waves(Configured):
         unit="rounds",
         example=200,
         help="Rounds that pass while people answer; the best so far is in force.",
+    )
+    washout: int = stopping(
+        0,
+        least=0,
+        unit="rounds",
+        label="Rounds to settle",
+        example=1,
+        help="Rounds at the start of every turn of a decision that do not count, as others carry over.",
+    )
+    drift: float | None = stopping(
+        None,
+        least=0,
+        unit="reward",
+        label="Change per round",
+        example=0.0001,
+        help="The most by which an expected reward changes in a round; statements age by it.",
     )
     checks: int = option(0, least=0, help="Random arms in each wave.")
     delta: float = stopping(
@@ -238,9 +277,24 @@ class Waves(Configured):
     name = "waves"
     aggregates = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.who != "fresh" and (self.population is None or self.most_people is not None):
+            remedy = "give their number as population" if self.population is None else "leave out most_people"
+            raise InputError(f"who = {self.who!r} asks the same people in every wave, all of them; {remedy}")
+
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again, without limits that are not given."""
-        return {key: value for key, value in super().settings().items() if value is not None}
+        return {key: value for key, value in super().settings().items() if value not in (None, "fresh")}
+
+    @property
+    def same(self) -> int:
+        """How many people answer in every wave; 0 if they are fresh."""
+        return 0 if self.who == "fresh" else self.population or 0
+
+    def _shown(self, problem: Problem, history: Sequence[Answered]) -> Problem:
+        """Return the problem as these waves have shown it; how the same people differ in every wave is no noise."""
+        return shown_in(problem.about_people() if self.same else problem, history)
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior and the pilot are known, and nothing is certified."""
@@ -251,17 +305,35 @@ class Waves(Configured):
 
     def _belief(self, problem: Problem, state: WavesState) -> Belief:
         """Pool all plan parts."""
-        shown = shown_in(problem, state.history)
-        return belief_of(shown, all_rows(shown, state.history, self._pilot(problem, state, shown)))
+        shown = self._shown(problem, state.history)
+        return belief_of(shown, self._rows(shown, state, self._pilot(problem, state, shown)))
+
+    def _rows(self, shown: Problem, state: WavesState, pilot: Rows | None) -> Rows:
+        """Pool all plan parts; those of long ago count less, as rewards have moved since."""
+        if not self.drift:
+            return all_rows(shown, state.history, pilot)
+        parts = [] if pilot is None else [faded(shown, pilot, self.drift * state.rounds)]
+        for first, (plan, feedback) in zip(state.began, state.history, strict=True):
+            age = state.rounds - first - plan.asked / 2
+            parts.append(faded(shown, rows_of(shown, plan, feedback), self.drift * age))
+        return Rows.joined(parts, dimensions(shown))
 
     def _pilot(self, problem: Problem, state: WavesState, shown: Problem) -> Rows | None:
         """Return the plan part of the pilot, unless it contradicts the waves."""
-        return revised(split_pilot(problem, self.seed)[0], problem, shown) if state.pilot else None
+        if not state.pilot:
+            return None
+        pilot = revised(split_pilot(problem, self.seed)[0], problem, shown)
+        others = shown.most_differing * math.sqrt(problem.largest_variance / self.same) if self.same else 0.0
+        return faded(problem, pilot, others, 1.0)  # its people may be others than those who answer in every wave
 
     def _decide(self, state: WavesState, belief: Belief) -> WavesState:
         """Recommend the pooled best."""
         best = int(np.argmax(belief.mean))
-        return changed(state, view=View(belief, best, self.seed), final=None).seen(belief, best)
+        return changed(state, view=self._view(belief, best), final=None).seen(belief, best)
+
+    def _view(self, belief: Belief, best: int) -> View:
+        apart = belief.problem.most_differing**2 / self.same if self.who == "panel" else 0.0
+        return View(belief, best, self.seed, apart)
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
@@ -282,10 +354,9 @@ class Waves(Configured):
                 return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
         state, problem = state.unsealed, state.problem  # in which people vary as they have shown
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
+        fewest = limits.people if self.same else fewest
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
-        planner = Planner(
-            problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left, _measured(problem)
-        )
+        planner = Planner(problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left)
         with one_thread():  # matrices are small here, whatever the number of actions
             offer = planner.best() or (planner.measuring() if state.wave else None)
         if self.tolerance is not None and (offer is None or state.wave):
@@ -294,7 +365,7 @@ class Waves(Configured):
             if certifying is not None:
                 return self._rested(certifying, limits)
         if offer is not None:
-            return self._rested(self._checked(offer.plan(state.wave + 1, state.best), state, limits), limits)
+            return self._rested(self._checked(offer.plan(state.wave + 1, state.best, self.same), state, limits), limits)
         if self.tolerance is None:
             return End("asking more people no longer pays" if state.wave else "asking people does not pay")
         return End(f"no wave within the limits is expected to certify the tolerance of {self.tolerance:g}")
@@ -305,10 +376,16 @@ class Waves(Configured):
         """Plan the cheapest wave that is expected to certify the tolerance, if there is one that costs less."""
         assert self.tolerance is not None
         evidence = state.evidence or Evidence(problem, (), state.model, self.population)
-        z = factor((self._share(state, True) - ASIDE) * (self.delta - state.spent)) + RESERVE * (1 + _certifying(state))
+        if self.same:
+            evidence = replace(evidence, who=self.who, differing=problem.most_differing)
+        if self.drift:
+            evidence = replace(evidence, drift=self.drift, now=state.rounds)
+        level = (self._share(state, True) - ASIDE) * (self.delta - state.spent)
+        z = factor(level) + RESERVE * (1 + _certifying(state))
         certifier = Certifier(
             problem, state, channel, state.centre, evidence, float(ndtr(-z)), self._price(problem), limits, fewest
         )
+        certifier = replace(certifier, same=self.same)
         with one_thread():
             return certifier.plan(self.tolerance, dearest)
 
@@ -316,8 +393,8 @@ class Waves(Configured):
         """Add random arms, which find what the belief does not expect."""
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.wave, 1)))
         others = np.setdiff1d(np.arange(len(state.centre)), plan.arms)  # those that were dropped, too
-        each = int(plan.pulls[0])
-        room = min((limits.rounds - plan.asked - 1) // each, limits.numbers // plan.people - len(plan.arms))
+        each = plan.asked // len(plan.arms)
+        room = min((limits.rounds - plan.asked - 1) // each, limits.numbers // plan.answers - len(plan.arms))
         extra = rng.permutation(others)[: max(0, min(self.checks, room))]
         arms = np.sort(np.concatenate([plan.arms, extra]))
         assert plan.forecast is not None
@@ -327,7 +404,7 @@ class Waves(Configured):
             answers=plan.forecast.answers * len(arms) / len(plan.arms),
             exploring=plan.forecast.exploring + lost,
         )
-        return replace(plan, arms=arms, pulls=np.full(len(arms), each), forecast=forecast)
+        return replace(plan, arms=arms, pulls=np.full(len(arms), plan.pulls[0]), forecast=forecast)
 
     def _rested(self, plan: Plan, limits: Limits) -> Plan:
         """Give the incumbent the rounds that pass while people answer."""
@@ -343,10 +420,12 @@ class Waves(Configured):
         """Split the wave's answers, pool one part with the others, and say what the sealed parts prove."""
         feedback.check(plan)
         assert isinstance(state, WavesState)
-        shown = shown_in(problem, [*state.history, Answered(plan, feedback)])
-        answered, part = split_wave(shown, plan, feedback, self.seed)
+        shown = self._shown(problem, [*state.history, Answered(plan, feedback)])
+        answered, part = split_wave(shown, plan, feedback, self.seed, state.rounds)
         after = changed(state.record(*answered), parts=(*state.parts, *([part] if part else [])))
-        if _measured(shown) and not _measured(shown_in(problem, state.history)):  # what did not fit may be shocks
+        after = changed(after, began=(*state.began, state.rounds))
+        before = self._shown(problem, state.history).shocks.known
+        if shown.shocks.known and not before:  # what did not fit may be shocks
             after = changed(after, model=Model(problem.norm_bound), norm_bound=problem.norm_bound)
         belief = self._belief(problem, after)
         best = int(np.argmax(belief.mean))
@@ -357,7 +436,12 @@ class Waves(Configured):
             width = evidence.widths(np.arange(problem.size), best, self.delta)
             return float((belief.mean - belief.mean[best] + width).max())
 
-        fit = model_check(shown, self._pilot(problem, after, shown), after.history, after.model, expected)
+        pilot, moved = self._pilot(problem, after, shown), list[float]()
+        if self.drift:
+            pilot = None if pilot is None else faded(shown, pilot, self.drift * after.rounds, 1.0)
+            moved = [self.drift * (after.rounds - first) for first in after.began]
+        drawn = shown.most_differing * reach(problem, ALARM) / math.sqrt(self.same) if self.same else 0.0
+        fit = model_check(shown, pilot, after.history, after.model, expected, moved, drawn)
         if fit.model != after.model:  # what was clipped was clipped to what the old one allows
             kept = tuple(part for part in after.parts if part.clipping is None)
             after = changed(after, model=fit.model, norm_bound=fit.model.norm_bound, parts=kept)
@@ -374,7 +458,7 @@ class Waves(Configured):
         reached = self.tolerance is not None and after.certificate <= self.tolerance
         after = changed(after, settled=reached or len(after.active) == 1)
         unsealed = [] if plan.sealed else [f"wave {plan.wave} {BEFORE_SEALS}"]
-        checks = [people_check(problem, plan, feedback), rounds_check(shown)]
+        checks = [people_check(problem, plan, feedback), rounds_check(shown), missing_check(shown, plan, feedback)]
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
@@ -389,12 +473,51 @@ class Waves(Configured):
     def _evidence(self, problem: Problem, state: WavesState) -> Evidence:
         """Return everything that is sealed; not the pilot, if all of it was used to plan some wave."""
         sealed = state.pilot and all(plan.sealed for plan, _ in state.history)
-        pilot, shown = split_pilot(problem, self.seed)[1] if sealed else None, shown_in(problem, state.history)
+        pilot, shown = split_pilot(problem, self.seed)[1] if sealed else None, self._shown(problem, state.history)
         # With noise that is far too small it was not split into independent parts.
         if pilot is not None and excess(problem, shown).max() > TOO_MUCH:
             pilot = None
         parts = state.parts if pilot is None else (pilot, *state.parts)
-        return Evidence(problem, parts, state.model, self.population, shown.shocks)
+        if state.watched:
+            parts = tuple(part for part in parts if part.wave > state.watched)
+        evidence = Evidence(problem, parts, state.model, self.population, shown.shocks, self.drift or 0.0, state.rounds)
+        return replace(evidence, who=self.who, differing=shown.most_differing) if self.same else evidence
+
+    def passed(self, problem: Problem, state: State, rounds: int) -> State:
+        """Return the state of a study that is over after more rounds, in which its decision was in force.
+
+        What was stated ages: with |f_t - f_s| <= D |t - s| no action is better by more than the certificate and
+        D t |k(x, .) - k(b, .)|. Decisions come back as their bounds widen. How long one waits may depend on what was
+        stated, so that the next statement rests on what is sealed from now on, and has delta for itself.
+        """
+        assert isinstance(state, WavesState)
+        drift, deviations = self.drift or 0.0, np.sqrt(problem.prior_variance / problem.largest_variance)
+        lower = problem.within(state.lower - rounds * drift * deviations)
+        upper = problem.within(state.upper + rounds * drift * deviations)
+        certificate = state.certificate + rounds * self.ageing(problem, state.best)
+        vacuous = certificate >= Evidence(problem, (), state.model).assumed(state.best) and problem.size > 1
+        back = np.flatnonzero(upper >= lower.max()) if drift else state.active
+        after = changed(
+            state,
+            rounds=state.rounds + rounds,
+            lower=lower,
+            upper=upper,
+            active=np.union1d(state.active, back),
+            certified=math.inf if vacuous else certificate,
+            watched=state.wave,
+            spent=0.0,
+        )
+        belief = self._belief(problem, after)
+        view = self._view(belief, int(np.argmax(belief.mean)))
+        return changed(after, view=view, final=None, evidence=self._evidence(problem, after))
+
+    def ageing(self, problem: Problem, best: int) -> float:
+        """Return by how much a certificate grows a round: D times the largest |k(x, .) - k(best, .)|."""
+        if not self.drift:
+            return 0.0
+        variance, shared = problem.prior_variance, problem.covariance(np.arange(problem.size), np.array([best]))[:, 0]
+        apart = np.sqrt(np.maximum(variance + variance[best] - 2 * shared, 0.0)).max()
+        return float(self.drift * apart / math.sqrt(problem.largest_variance))
 
     def _price(self, problem: Problem) -> float:
         usual = PRICE * problem.bias_std * float(np.sqrt(problem.largest_variance))
@@ -404,13 +527,18 @@ class Waves(Configured):
         """Return what a wave of at least this many people may take, or which budget is used up."""
         rounds = problem.horizon - state.rounds
         if rounds <= 1:
-            return OVER
+            return OVER if state.rounds else End("a horizon of 1 round leaves none in which a wave would be of use")
+        shortest = self.answer_delay + self.washout + max(1, self.washout)
+        if rounds <= shortest:
+            return End(f"a wave takes {shortest:,} rounds or more, and {rounds:,} are left to play it and to use it")
         if self.most_waves is not None and state.wave >= self.most_waves:
             return End(f"the budget of {self.most_waves:,} wave{'s' * (self.most_waves > 1)} is used up")
         if state.wave >= MOST_WAVES:
             return End(f"{MOST_WAVES} waves did not settle it")
         asked = sum(plan.people for plan, _ in state.history)
         people = [limit - asked for limit in (self.most_people, self.population) if limit is not None]
+        if self.same and state.history:  # those who are still there
+            people = [state.history[-1].feedback.count]
         if min(people, default=1) < 1:
             which = "population" if self.population == asked else "budget"
             return End(f"all {asked:,} people of the {which} were asked")
@@ -422,8 +550,9 @@ class Waves(Configured):
         last = self.most_waves is not None and state.wave + 1 == self.most_waves
         return Limits(
             rounds,
-            _portion(min(people, default=MOST_PEOPLE), max(FEWEST, least), last),
+            _portion(min(people, default=MOST_PEOPLE), max(FEWEST, least), last or self.same > 0),
             _portion(100 * MOST_PEOPLE if numbers is None else numbers, 10 * max(FEWEST, least), last),
+            self.washout,
         )
 
 
@@ -434,9 +563,4 @@ def _portion(left: int, small: int, last: bool) -> int:
 
 def _certifying(state: State) -> int:
     """Count the waves that aimed at a certificate."""
-    return sum(plan.aims_at_certificate for plan, _ in state.history)
-
-
-def _measured(problem: Problem) -> bool:
-    """Return True if some wave has shown what rounds do to everybody."""
-    return problem.shocks.people > 0
+    return sum(plan.aims_at_certificate for plan, _ in state.history[getattr(state, "watched", 0) :])

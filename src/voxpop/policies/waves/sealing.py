@@ -25,19 +25,21 @@ from scipy.linalg import block_diag
 from scipy.special import chdtri, ndtri, stdtrit
 
 from voxpop.errors import Array
-from voxpop.gp.belief import Rows, own_noise, pilot_rows, prior_means, rows_of, total_noise
+from voxpop.gp.belief import Rows, dimensions, missing_part, own_noise, pilot_rows, prior_means, rows_of, total_noise
 from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
 from voxpop.gp.widths import AffineEstimator
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Kernel
-from voxpop.model.problem import Indices, Problem, Shocks
+from voxpop.model.problem import GRAM_LIMIT, Indices, Problem, Shocks
 from voxpop.model.waves import Answered, Feedback, Plan
 
 SEALED = 0.25  # the share of what people say that is set aside
 PILOT_SEALED = 0.75  # of the pilot: it covers what no wave asks about
 LIMITED = 0.1  # the share of a level that bounds the chosen action from below, where rewards have an upper limit
-DRAWN = 0.1  # the share of a level that covers the draw of a finite population
+DRAWN = 0.1  # the share of a level that covers the draw of a finite population, or of the people who answer
+APART = 0.4  # the share of a level that covers how far a panel is from its population
 CALM = Shocks(0.0)
+FADING = 0.5  # of the drift that is allowed: the standard deviation with which the belief counts it
 LEVELS = 1e6  # times the noise of a wave's averages: what all of them have in common, where differences are estimated
 COARSE = 2.0**16  # steps of the grid of answers: processors differ by less, and draw the same w
 
@@ -48,6 +50,10 @@ class Model:
 
     norm_bound: float
     power: int = 1
+
+    def rougher(self, dimensions: int) -> float:
+        """Return how many times as large a norm is in the RKHS of k^q, at most: exact for squared exponentials."""
+        return float(self.power ** (dimensions / 4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +68,9 @@ class Part:
     wave: int = 0  # 0: the pilot
     rounds: Array | None = None  # (arms,) what shocks of variance 1 add to the noise of each
     share: float = 1.0  # of what the answers say
+    first: int = 0  # rounds that were played before it; the pilot ends where the study begins
+    length: int = 0  # its own
+    missing: float = 0.0  # of the same people's: the variance of who did not answer, in units of v^2 k
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +104,9 @@ def words(problem: Problem, seed: int, place: int, averages: Iterable[Array]) ->
     return [seed, place, *steps.astype("<i8").view("<u4").tolist()]
 
 
-def split_wave(problem: Problem, plan: Plan, feedback: Feedback, seed: int) -> tuple[Answered, Part | None]:
+def split_wave(
+    problem: Problem, plan: Plan, feedback: Feedback, seed: int, first: int = 0
+) -> tuple[Answered, Part | None]:
     """Split the answers of a wave; the first part is what planning and privacy may know of it."""
     if not plan.sealed:  # a wave of a study that was begun before anything was sealed
         return Answered(plan, feedback), None
@@ -109,9 +120,10 @@ def split_wave(problem: Problem, plan: Plan, feedback: Feedback, seed: int) -> t
         noise=None if feedback.noise is None else feedback.noise / kept,
         kept=kept,
     )
-    rounds = problem.shocks.variance * problem.shock_noise(plan.pulls)
+    rounds = problem.shocks.variance * problem.shock_noise(plan.turns)
     part = Part(plan.arms, sealed.residual, sealed.noise - rounds / plan.sealed, feedback.clipping, freedom, plan.wave)
-    return Answered(plan, thinned), replace(part, rounds=1 / plan.pulls / plan.sealed, share=plan.sealed)
+    part = replace(part, rounds=1 / plan.turns / plan.sealed, share=plan.sealed, missing=missing_part(plan, feedback))
+    return Answered(plan, thinned), replace(part, first=first, length=plan.asked)
 
 
 @lru_cache(maxsize=64)
@@ -123,6 +135,14 @@ def split_pilot(problem: Problem, seed: int) -> tuple[Rows, Part | None]:
     drawn = words(problem, seed, 0, (group.mean for group in problem.pilot))
     planned, sealed = halves(rows, PILOT_SEALED, drawn)
     return planned, Part(_places(problem), sealed.residual, sealed.noise)
+
+
+def faded(problem: Problem, rows: Rows, moved: float, share: float = FADING) -> Rows:
+    """Return averages with more noise: since then expected rewards moved by at most `moved`, and by a share of it."""
+    if not moved or not len(rows):
+        return rows
+    more = (share * moved) ** 2 / problem.largest_variance * problem.kernel(rows.points, rows.points)
+    return replace(rows, noise=rows.noise + more)
 
 
 def excess(problem: Problem, shown: Problem) -> Array:
@@ -161,6 +181,20 @@ def _places(problem: Problem) -> Indices:
     return np.where(new, after, [place[0] if len(place) else 0 for place in found]).astype(np.intp)
 
 
+@lru_cache(maxsize=64)
+def rank(problem: Problem) -> int:
+    """Return the numerical rank of the kernel matrix of all actions and the pilot's; of very many, their number."""
+    wide, every = wider(problem), np.arange(wider(problem).size)
+    if wide.size > GRAM_LIMIT:
+        return wide.size
+    return int(np.linalg.matrix_rank(wide.covariance(every, every), hermitian=True))
+
+
+def reach(problem: Problem, level: float) -> float:
+    """Bound the norm of a draw of GP(0, k) at all actions together, at this level: its square is chi-squared."""
+    return math.sqrt(float(chdtri(rank(problem), level)))
+
+
 def powered(kernel: Kernel, largest: float, power: int) -> Kernel:
     """Return k (k / max k)^(q - 1)."""
     return kernel if power == 1 else largest ** (1 - power) * reduce(lambda one, other: one * other, [kernel] * power)
@@ -195,6 +229,10 @@ class Evidence:
     model: Model
     population: int | None = None  # of this size, its own mean is meant, not that of a larger one behind it
     shocks: Shocks = CALM
+    drift: float = 0.0  # no expected reward changes by more a round; f moves by D = drift / sqrt(max k) in the RKHS
+    now: int = 0  # the round that is spoken of
+    who: str = "fresh"  # otherwise the population's people answer in every wave; of a panel, more people are meant
+    differing: float = 0.0  # how much people deviate from their mean, if the same answer in every wave: v, as shown
 
     def state(self, best: int, level: float) -> Statement:
         """Make the statement about an action that was chosen by plan parts, at a level that is spent by it.
@@ -206,14 +244,17 @@ class Evidence:
         if math.isfinite(high := problem.limits[1]):
             estimator, bound = self._estimator(LIMITED * level, 1)
             estimate, width = affine_values(estimator, np.array([best]), bound, self._residual)
+            width = width + self._apart(problem.prior_variance[best], LIMITED * level, problem.size)
             most, level = high - float(problem.means[best] + estimate[0] - width[0]), (1 - LIMITED) * level
             most = most if most >= 0 else math.inf  # the answers contradict the limit
         estimator, bound = self._estimator(level, 1, LEVELS)
         estimate, width = affine_values_and_gaps(estimator, at, best, bound, self._residual)[1]
+        width = width + self._apart(self._square(at, best), level, problem.size)
         gaps = np.minimum(problem.means - problem.means[best] + estimate + width, most)
         gaps[best] = 0.0
         estimator, bound = self._estimator(level, 2 * problem.size)
         estimate, width = affine_values(estimator, at, bound, self._residual)
+        width = width + self._apart(problem.prior_variance, level, 2 * problem.size)
         return Statement(gaps, problem.means + estimate - width, problem.means + estimate + width)
 
     def assumed(self, best: int) -> float:
@@ -228,10 +269,26 @@ class Evidence:
         """Compute the widths of the bounds on f(x) - f(best), which do not depend on the answers."""
         if self.parts:
             estimator, bound = self._estimator(level, 1, LEVELS)
-            return affine_values_and_gaps(estimator, at, best, bound, self._residual)[1][1]
-        problem = wider(self.problem, self.model.power)
+            width = affine_values_and_gaps(estimator, at, best, bound, self._residual)[1][1]
+            return np.asarray(width + self._apart(self._square(at, best), level, self.problem.size))
+        return np.asarray(self.model.norm_bound * np.sqrt(self._square(at, best, self.model.power)))
+
+    def _square(self, at: Indices, best: int, power: int = 1) -> Array:
+        """Compute |k(x, .) - k(best, .)|^2."""
+        problem = wider(self.problem, power)
         variance, shared = problem.prior_variance, problem.covariance(at, np.array([best]))[:, 0]
-        return np.asarray(self.model.norm_bound * np.sqrt(np.maximum(variance[at] + variance[best] - 2 * shared, 0.0)))
+        return np.asarray(np.maximum(variance[at] + variance[best] - 2 * shared, 0.0))
+
+    def _apart(self, square: Array, level: float, statements: int) -> Array:
+        """Bound how far a panel is from its population in functions h of |h|^2, of which any may be chosen by it."""
+        if self.who != "panel" or self.population is None:
+            return np.zeros_like(square)
+        z = factor(APART * level / statements)
+        return np.asarray(z * self.differing * np.sqrt(square / self.population))
+
+    def _drawn(self, level: float) -> float:
+        """Return the level at which each draw of people is covered: of all, of those missing, and of the pilot's."""
+        return DRAWN * level / (1 + sum(part.missing > 0 or not part.wave for part in self.parts))
 
     def rows(self, shown: Problem, history: Iterable[Answered]) -> list[Rows]:
         """Return the sealed averages, to be pooled with the others and with the noise to expect, as these are."""
@@ -241,7 +298,9 @@ class Evidence:
             for plan, feedback in history
             if plan.sealed
         }
-        return [Rows(points[part.arms], part.residual, noises.get(part.wave, part.noise)) for part in self.parts]
+        found = [Rows(points[part.arms], part.residual, noises.get(part.wave, part.noise)) for part in self.parts]
+        ages = [self.now - part.first - part.length / 2 for part in self.parts]
+        return [faded(self.problem, rows, self.drift * age) for rows, age in zip(found, ages, strict=True)]
 
     @property
     def _residual(self) -> Array:
@@ -256,32 +315,65 @@ class Evidence:
         on that draw: a tenth of the level bounds the draw for all actions together. Given the population, the errors
         of its samples are independent of it.
         """
-        bound, n = self.model.norm_bound, self.problem.size
-        if self.population is not None:
-            most = 1.0 if self.problem.spread is None else float(self.problem.spread.max())
-            bound += factor(DRAWN * level / n) * most * self.problem.bias_std / math.sqrt(self.population)
+        bound, n, drawn = self.model.norm_bound, self.problem.size, 0.0
+        if self.population is not None and self.who == "fresh":
+            bound += factor(DRAWN * level / n) * self.problem.most_differing / math.sqrt(self.population)
             level *= 1 - DRAWN
+        elif self.population is not None:
+            drawn = self.differing * reach(self.problem, self._drawn(level))
+            bound += self.model.rougher(dimensions(self.problem)) * drawn / math.sqrt(self.population)
+            level *= 1 - DRAWN - (APART if self.who == "panel" else 0.0)
         level /= statements
         arms = np.concatenate([part.arms for part in self.parts])
         shocks = self.shocks.at_most(inflation(level, self.shocks.freedom))
         noise = block_diag(*(_noise(part, level, shocks, self._more, levels) for part in self.parts))
-        biases = [self._bias(part, level) for part in self.parts]
-        biased = sum(bias is not None for bias in biases)
-        clipping = None
-        if biased:  # several biases add up: sum c_l <= sqrt(n sum c_l^2)
-            blocks = (np.zeros_like(p.noise) if b is None else b for p, b in zip(self.parts, biases, strict=True))
-            clipping = biased * block_diag(*blocks)
-        return AffineEstimator(wider(self.problem, self.model.power), arms, noise, clipping, factor(level)), bound
+        wide = wider(self.problem, self.model.power)
+        return AffineEstimator(wide, arms, noise, None, factor(level), self._biases(level, drawn)), bound
 
-    def _bias(self, part: Part, level: float) -> Array | None:
-        """Return a matrix C such that a part is biased by at most sqrt(a'C a), besides its noise; None if it is not.
+    def _biases(self, level: float, drawn: float) -> list[Array]:
+        """Return matrices C: besides its noise a'y is biased by at most the sum of their sqrt(a'C a)."""
+        found, start, size = list[Array](), 0, sum(len(part.arms) for part in self.parts)
+        for part in self.parts:
+            at = slice(start, start + len(part.arms))
+            for bias in (part.clipping, self._shocked(part, level), self._drifted(part), self._others(part, drawn)):
+                if bias is not None:
+                    found.append(np.zeros((size, size)))
+                    found[-1][at, at] = bias
+            start = at.stop
+        return found
+
+    def _others(self, part: Part, drawn: float) -> Array | None:
+        """Return a matrix C: other people than all bias weights a by at most sqrt(a'C a); None if they are not others.
+
+        The pilot's people are others, and of a wave those who answered are if somebody is missing: their mean differs
+        from that of all by a draw of GP(0, p v^2 k), of norm at most `drawn` sqrt(p), in plan parts and sealed ones.
+        """
+        if not (share := drawn**2 * (part.missing if part.wave else 1 / (self.population or 1))):
+            return None
+        return np.asarray(share * wider(self.problem).covariance(part.arms, part.arms))
+
+    def _drifted(self, part: Part) -> Array | None:
+        """Return a matrix C: what f moved since a part biases weights a by at most sqrt(a'C a).
+
+        Since the middle of a wave, t rounds ago, f moved by at most D t; in the h rounds before and after it, arms were
+        played at different times, each by at most D h from there: D t sqrt(a'K a) + D h sum of |a_i| sqrt(k_ii).
+        """
+        if not self.drift:
+            return None
+        gram, half, n = wider(self.problem).covariance(part.arms, part.arms), part.length / 2, len(part.arms)
+        whole = self.now - part.first
+        moved = whole * ((whole - half) * gram + half * n * np.diag(gram.diagonal()))
+        return np.asarray(self.drift**2 / self.problem.largest_variance * moved)
+
+    def _shocked(self, part: Part, level: float) -> Array | None:
+        """Return a matrix C such that shocks bias the pilot's part by at most sqrt(a'C a); None if they do not.
 
         Shocks c of variance S beyond those that the pilot was split with are in both of its parts. Given the plan
         part, of noise N, their mean is S (N + S)^-1 times its error, of covariance Q = S (N + S)^-1 S, and plans may
         depend on it: a share of the level covers all weights.
         """
         if part.wave or self._more <= 0:
-            return part.clipping
+            return None
         shocks = self._more * np.eye(len(part.arms))
         planned = PILOT_SEALED / (1 - PILOT_SEALED) * part.noise + shocks
         return np.asarray(float(chdtri(len(part.arms), DRAWN * level)) * shocks @ np.linalg.solve(planned, shocks))

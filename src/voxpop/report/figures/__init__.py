@@ -56,6 +56,7 @@ DRAWINGS: dict[str, Drawing] = {
         lambda view: view.layout.kind in waves.PANELS and bool(view.trail) and bool(waves.stages_of(view)),
     ),
     "progress": Drawing(waves.draw_progress, fits=lambda view: len(view.trail) > 1),
+    "watch": Drawing(waves.draw_watch, fits=lambda view: bool(view.course.passed)),
     "cost": Drawing(waves.draw_cost, fits=lambda view: bool(view.plans)),
     "left": Drawing(waves.draw_left, fits=lambda view: bool(view.course.closed)),
     "slices": Drawing(

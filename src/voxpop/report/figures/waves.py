@@ -147,6 +147,33 @@ def draw_progress(canvas: Canvas, view: View) -> tuple[str, str]:
     return f"What is known about {view.choice}", said
 
 
+def draw_watch(canvas: Canvas, view: View) -> tuple[str, str]:
+    """Draw what was certified about the decision in force, round by round: it ages until the next wave."""
+    ax, course = canvas.subplots(), view.course
+    now, tolerance = course.concluded, course.policy.settings().get("tolerance")
+    known, waves = now.known, len(course.closed)
+    ends = [course.begins(wave) + course.plans[wave - 1].length if wave else 0 for wave in range(waves + 1)]
+    highest = tolerance or 0.0
+    for wave, (said, begins) in enumerate(zip(known, ends, strict=True)):
+        until = ends[wave + 1] if wave < waves else course.rounds
+        rate = course.watching.ageing(course.problem, said.best)
+        if np.isfinite(said.certified):
+            aged = said.certified + rate * (until - begins)
+            ax.plot([begins, until], [said.certified, aged], color=BLUE, linewidth=2, label=CERTIFIED)
+            highest = max(highest, aged if wave < waves else now.state.certificate)
+        if wave and said.best != known[wave - 1].best:
+            ax.axvline(begins, color=ORANGE, linestyle="--", label="another decision")
+    ax.plot(ends[1:], [0] * waves, "^", color=INK, markersize=6, clip_on=False, label="end of a wave")
+    if tolerance is not None:
+        ax.axhline(tolerance, color=MUTED, linestyle=":", label="tolerance")
+    ax.set_ylim(0, 1.1 * highest if np.isfinite(highest) and highest else None)
+    ax.set_xlim(0, course.rounds + 1)
+    ax.set(xlabel="round", ylabel=f"better by at most, {shortened(course.reward, 20)}")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    shown = "By how much any decision can be better than the one in force, as certified: it ages until the next wave."
+    return f"The watch over {view.choice}", shown
+
+
 def draw_left(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw what could still be best after each wave, and what was asked about."""
     course, valued = view.course, view.layout.kind == "line" and bool(view.trail)
@@ -258,7 +285,7 @@ def draw_stakes(canvas: Canvas, view: View) -> tuple[str, str]:
     ax.xaxis.set_major_formatter(lambda value, _: number(value) if value else "0")
     ax.locator_params(axis="x", nbins=5)
     horizon, caveat = view.course.problem.horizon, stakes.caveat
-    ax.set_xlabel(f"lost against the best: {shortened(view.course.reward, 22)}, {horizon:,} rounds")
+    ax.set_xlabel(f"lost against the best: {shortened(view.course.unit, 22)}, {horizon:,} rounds")
     source = "measured against the simulated truth" if stakes.measured else "the model's estimate, from all answers"
     said = f"Losses against the best decision, added up over {horizon:,} rounds: {source}."
     title = "What asking costs, and what not asking would" if asked else "What not asking costs"
@@ -267,8 +294,9 @@ def draw_stakes(canvas: Canvas, view: View) -> tuple[str, str]:
 
 def draw_cost(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw what each wave was expected to bring and to cost, if the policy said so, or else what was sent."""
-    ax, pending, reward = canvas.subplots(), view.course.pending, view.course.reward
-    known = {plan.wave: plan.forecast for plan in view.plans if plan.forecast is not None}
+    ax, pending, reward = canvas.subplots(), view.course.pending, view.course.unit
+    forecasts = {plan.wave: view.course.forecast(plan) for plan in view.plans}
+    known = {wave: forecast for wave, forecast in forecasts.items() if forecast is not None}
     if known:
         _draw_forecasts(ax, known, None if pending is None else pending.wave)
         ax.set_ylabel(f"{shortened(reward, 20)}, added up")

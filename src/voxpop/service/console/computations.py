@@ -1,4 +1,4 @@
-"""The long computations for a new study: calibrating its pilot, rehearsing it, and finding out whether it would begin.
+"""The long computations: calibrating a pilot, rehearsing a new study, whether it would begin, and drawing its report.
 
 They run in a process of their own, so that nobody who asks or answers has to wait for them. The service starts this
 module as a program, gives it some seconds, and ends it if it takes longer. It reads what it needs from its input and
@@ -22,41 +22,52 @@ from time import monotonic
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from voxpop.calibration.doubts import FEW_PEOPLE, FEW_VALUES, doubts
 from voxpop.calibration.fit import calibrate
-from voxpop.errors import InputError, require_integer
+from voxpop.calibration.shocks import WINDOW, ShockEstimate
+from voxpop.errors import Array, InputError, require_integer
 from voxpop.io.columns import Roles
+from voxpop.io.history import read_history
+from voxpop.io.ranges import Ranges, menu_of
 from voxpop.io.studyfile import write_study
-from voxpop.io.tables import Ranges, limits_of, read_pilot_table
+from voxpop.io.tables import read_pilot_table
+from voxpop.journal.journal import Course
 from voxpop.journal.wave import next_wave
-from voxpop.model.decisions import Choice, Space
 from voxpop.model.direction import Direction
 from voxpop.model.problem import REWARD_RANGE
 from voxpop.model.waves import End
-from voxpop.model.words import counted
+from voxpop.model.words import counted, number
 from voxpop.policies import DEFAULT
-from voxpop.report.summary import constant_rows, pilot_sentences
+from voxpop.report.summary import constant_rows, pilot_sentences, shock_sentences
 from voxpop.runtime.machine import end_with_parent
+from voxpop.service.console.findings import Chart, Series
 from voxpop.service.console.forms import whole
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, definition_of
 from voxpop.simulation.rehearsals import HORIZON, Outcome, rehearse
 
 MOST_SECONDS = 20.0  # of one computation; a pilot or a study that needs more is one for the command line
+BY_HAND = "voxpop calibrate, voxpop run, voxpop report"
 MOST_WAITING = 4  # computations that may wait for their turn
 PRIVATE = "VOXPOP_"  # settings and secrets of the service, which a computation does not need
-MOST_POINTS = 51  # values of a numeric parameter
-WANTED = 1_500  # decisions in all, unless the operator says how many values
 READING = {  # how to read a pilot: the form's fields, by the options of the command line
+    "person": "The column of people",
+    "reward": "The column of answers",
     "ignore": "Leave out",
     "choice": "Names, not numbers",
     "integer": "Whole numbers",
     "log": "By their logarithm",
     "horizon": "Rounds",
+    "values": "Values that exist",
+    "step": "Steps",
     "points": "Values of a number",
+    "only": "Only such decisions",
+    "history_column": "Column of the history",
     "minimize": "Less is better: people answer with costs",
 }
+NAMING, SAYING = "ignore|choice|integer|log|person|reward", "values|step|points|only"  # options that errors name
 FEWEST = 3  # rehearsals that say something
 NO_TIME = "there was no time to rehearse this often enough; try it alone, or again in a moment"
 
@@ -82,7 +93,7 @@ class Computations:
         try:
             reply = msgspec.json.decode(said)
         except msgspec.DecodeError:
-            raise Refusal(500, "the computation failed; try it with: voxpop calibrate, voxpop run") from None
+            raise Refusal(500, f"the computation failed; try it with: {BY_HAND}") from None
         if "error" in reply:
             raise InputError(reply["error"])
         return reply["found"]
@@ -103,10 +114,9 @@ class Computations:
             async with asyncio.timeout(self._seconds):
                 return (await process.communicate(given))[0]
         except TimeoutError:
-            sentence = (
-                f"this takes longer than {self._seconds:g} s; use fewer decisions, or: voxpop calibrate, voxpop run"
-            )
-            raise Refusal(422, sentence) from None
+            raise Refusal(
+                422, f"this takes longer than {self._seconds:g} s; use fewer decisions, or: {BY_HAND}"
+            ) from None
         finally:
             if process.returncode is None:
                 process.kill()
@@ -128,7 +138,8 @@ class Pilot:
     constants: tuple[tuple[str, str, str], ...]
     kernel: str
     few: str = ""  # why it is too small to be trusted
-    whole: tuple[str, ...] = ()  # parameters that may be meant as whole numbers only
+    shocks: tuple[str, ...] = ()  # what happens to everybody alike
+    history: Chart | None = None
 
 
 def for_form(text: str) -> str:
@@ -138,34 +149,43 @@ def for_form(text: str) -> str:
     'if only whole numbers make sense, write seats under “Whole numbers”'
     """
     text = text.replace("add --minimize if", "tick “Less is better” if")
+    text = text.replace("; --history estimates them", "; a history of the metric shows them")
+    text = text.replace("say which is meant with --history-column", "write one under “Column of the history”")
     text = text.replace("add --reward-range :", f"write : under “{REWARD_RANGE.label}”")
-    text = re.sub(r"add --(ignore|choice|integer|log) ", r"write --\1 ", text)
-    named = re.sub(r"--(ignore|choice|integer|log) ([^\s;,]+)", lambda it: f"{it[2]} under “{READING[it[1]]}”", text)
-    return re.sub(r"--(ignore|choice|integer|log)\b", lambda it: f"“{READING[it[1]]}”", named)
+    text = re.sub(rf"add --({NAMING}) ", r"write --\1 ", text.replace(", --only or --allowed", " or --only"))
+    named = re.sub(rf"--({NAMING}) ([^\s;,]+)", lambda it: f"{it[2]} under “{READING[it[1]]}”", text)
+    return re.sub(rf"--({NAMING}|{SAYING})\b", lambda it: f"“{READING[it[1]]}”", named)
 
 
-def calibrated(file: str, content: bytes, typed: Mapping[str, str]) -> Pilot:
-    """Read and calibrate a pilot; refuse one in the words of the form."""
+def calibrated(file: str, content: bytes, typed: Mapping[str, str], history: tuple[str, bytes] = ("", b"")) -> Pilot:
+    """Read and calibrate a pilot, perhaps with a history of the metric; refuse them in the words of the form."""
     try:
-        return _calibrated(Path(Path(file).name or "pilot.csv"), content, typed)
+        return _calibrated(Path(Path(file).name or "pilot.csv"), content, typed, history)
     except InputError as error:
         raise InputError(for_form(str(error))) from None
 
 
-def _calibrated(path: Path, content: bytes, typed: Mapping[str, str]) -> Pilot:
+def _calibrated(path: Path, content: bytes, typed: Mapping[str, str], history: tuple[str, bytes]) -> Pilot:
     if not content:
         raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
-    roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"))
-    ranges = Ranges(limits_of("low", ()), limits_of("high", ()), _names(typed, "log"), _names(typed, "integer"))
+    person, reward = (typed.get(name) or None for name in ("person", "reward"))
+    roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"), person=person, reward=reward)
+    points = whole(READING["points"], typed["points"]) if typed.get("points") else None
+    menu = menu_of(points, _names(typed, "values", ";"), _names(typed, "step", ";"), typed.get("only"))
+    ranges = Ranges(log=_names(typed, "log"), integer=_names(typed, "integer"), menu=menu)
     towards = Direction.MINIMIZE if typed.get("minimize") else Direction.MAXIMIZE
     table = read_pilot_table(path, roles=roles, ranges=ranges, direction=towards, content=content)
     horizon = whole(READING["horizon"], typed["horizon"]) if typed.get("horizon") else HORIZON
     require_integer(READING["horizon"], horizon, least=1)
-    points = whole(READING["points"], typed["points"]) if typed.get("points") else points_of(table.space)
-    require_integer(READING["points"], points, least=2)
-    found = calibrate(table.pilot, table.space)
-    open_questions = doubts(found, table.pilot, table.people.__getitem__, lambda record: f"line {table.lines[record]}")
-    text = write_study(found, table.space, horizon, points, path.stem, {"name": DEFAULT})
+    shown = None
+    if any(history):
+        name = Path(Path(history[0]).name or "history.csv")
+        shown = read_history(name, typed.get("history_column") or None, history[1])
+    elif typed.get("history_column"):
+        raise InputError(f"“{READING['history_column']}” is about a history; choose its file, or leave it empty")
+    found = calibrate(table.pilot, table.space, history=shown)
+    open_questions = doubts(found, table.pilot, table.people.__getitem__, table.line)
+    text = write_study(found, table.space, horizon, table.menu, path.stem, {"name": DEFAULT}, reward or "")
     return Pilot(
         path.name,
         text,
@@ -175,8 +195,29 @@ def _calibrated(path: Path, content: bytes, typed: Mapping[str, str]) -> Pilot:
         tuple(constant_rows(found)),
         found.kernel_name,
         _few(found.people, len(found.pilot)),
-        table.whole,
+        tuple(map(for_form, shock_sentences(found))),
+        None if shown is None else history_chart(shown),
     )
+
+
+def history_chart(found: ShockEstimate) -> Chart:
+    """Draw the history, with one shock around the mean of every ten rounds, and its weekly cycle if there is one."""
+    rounds, windows = np.arange(len(found.series)), np.arange(len(found.series)) // WINDOW
+    means = np.array([_mean(found.series[windows == window]) for window in windows])
+    title = f"Shocks of about {number(found.shock_std)} in a round"
+    series = [
+        Series.of(f"{WINDOW} rounds, one shock below", "likely", means - found.shock_std),
+        Series.of("one shock above", "likely", means + found.shock_std),
+        Series.of("history", "estimate", found.series),
+    ]
+    if found.weekly:
+        series.append(Series.of("weekly cycle", "loss", _mean(found.series) + found.cycle))
+    return Chart(title, "round of the history", "metric", tuple(map(float, rounds + 1)), tuple(series))
+
+
+def _mean(values: Array) -> float:
+    """Return the mean of the rounds in which something was measured; nan if there is none."""
+    return float(np.nanmean(values)) if np.isfinite(values).any() else math.nan
 
 
 def _few(people: int, decisions: int) -> str:
@@ -189,19 +230,9 @@ def _few(people: int, decisions: int) -> str:
     )
 
 
-def _names(typed: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Read a list of columns."""
-    return tuple(part.strip() for part in typed.get(name, "").split(",") if part.strip())
-
-
-def points_of(space: Space) -> int:
-    """Choose how many values a numeric parameter has, so that there are not too many decisions."""
-    parameters = space.parameters.values()
-    choices = math.prod(len(parameter.options) for parameter in parameters if isinstance(parameter, Choice))
-    numbers = sum(not isinstance(parameter, Choice) for parameter in parameters)
-    if not numbers:
-        return MOST_POINTS
-    return max(3, min(MOST_POINTS, int((WANTED / choices) ** (1 / numbers) + 1e-9)))
+def _names(typed: Mapping[str, str], name: str, separator: str = ",") -> tuple[str, ...]:
+    """Read a list of columns, or of what is said about each."""
+    return tuple(part.strip() for part in typed.get(name, "").split(separator) if part.strip())
 
 
 # -- rehearsals: what a study would take and what it would find, if the model is right
@@ -221,6 +252,7 @@ class Price:
     lost: float = 0.0
     most_lost: float = 0.0
     not_asking: float = 0.0  # what was lost without asking, whatever is promised
+    rounds: float = 0.0  # of all waves
     error: str = ""  # why there are none
 
 
@@ -260,8 +292,10 @@ def _price(label: str, study: Definition | str, found: Sequence[Outcome], least:
     """Say what rehearsals took."""
     if isinstance(study, str) or len(found) < least:
         return Price(label, 0, error=study if isinstance(study, str) else NO_TIME)
-    people, waves, lost, not_asking = zip(*map(astuple, found), strict=True)
-    return Price(label, len(found), fmean(people), fmean(waves), fmean(lost), max(lost), fmean(not_asking))
+    people, waves, lost, not_asking, rounds = zip(*map(astuple, found), strict=True)
+    return Price(
+        label, len(found), fmean(people), fmean(waves), fmean(lost), max(lost), fmean(not_asking), fmean(rounds)
+    )
 
 
 # -- the process
@@ -274,7 +308,14 @@ def begin(definition: Mapping[str, Any]) -> str:
     return first.reason if isinstance(first, End) else ""
 
 
-TASKS: dict[str, Callable[..., Any]] = {"calibrate": calibrated, "rehearse": prices, "begin": begin}
+def report(course: Course) -> str:
+    """Make the page about a study."""
+    from voxpop.report.page import render  # which needs what draws pictures
+
+    return render(course)
+
+
+TASKS: dict[str, Callable[..., Any]] = {"calibrate": calibrated, "rehearse": prices, "begin": begin, "report": report}
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ refused: nobody would see what became of it.
 
 from __future__ import annotations
 
+from email.message import EmailMessage
 from typing import Self
 
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
@@ -51,13 +52,17 @@ class Form(dict[str, str | tuple[str, bytes]]):
 
 async def _parts_of(request: Request) -> dict[str, str | tuple[str, bytes]]:
     """Read the parts of a form; files are closed whatever happens, and only their content is kept."""
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    said = EmailMessage()
+    said["content-type"] = request.headers.get("content-type", "") or "text/plain"
+    kind = said.get_content_type()
+    if said.get_content_charset("utf-8") != "utf-8":  # some of Python's make text that can be written nowhere
+        raise Refusal(415, "a form is text in UTF-8; send it from its page")
     if kind == "application/x-www-form-urlencoded":
         found = await FormParser(request.headers, request.stream()).parse()
         return {name: str(value) for name, value in found.items()}
     if kind != "multipart/form-data":
         raise Refusal(415, "this takes a form; send it from its page")
-    parser = _Parser(request.headers, request.stream(), max_files=1, max_fields=MOST_FIELDS, max_part_size=MOST_TEXT)
+    parser = _Parser(request.headers, request.stream(), max_files=2, max_fields=MOST_FIELDS, max_part_size=MOST_TEXT)
     try:
         form = await parser.parse()
         return {

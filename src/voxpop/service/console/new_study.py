@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zoneinfo import available_timezones
 
 import msgspec
 from anyio import from_thread
@@ -21,8 +22,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.errors import InputError, require_choice
-from voxpop.io.studyfile import parse_study
+from voxpop.io.studyfile import calendar_of, parse_study
+from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
+from voxpop.model.money import Money
 from voxpop.model.options import Option, options_of
 from voxpop.model.problem import REWARD_RANGE
 from voxpop.policies import DEFAULT, policy_options
@@ -38,7 +41,8 @@ from voxpop.service.study.definition import Definition, Rules, definition_of, re
 
 MOST_PILOT = 20 * 2**20  # bytes
 MOST_STUDY_FILE = 8 * 2**20
-MOST_BODY = MOST_PILOT + 2**16  # with the other fields of the form
+MOST_HISTORY = 2**20
+MOST_BODY = MOST_PILOT + MOST_HISTORY + 2**16  # with the other fields of the form
 REHEARSALS, SECONDS = 10, 6.0  # of the chosen promise
 COMPARED, COMPARE_SECONDS = 6, 12.0  # of every promise
 EPSILON = 5.0  # that is promised unless something else is typed
@@ -69,7 +73,9 @@ class Field:
         one = self.option
         readers = {int: whole, float: decimal}
         try:
-            value = readers[one.kind](one.label, text) if one.kind in readers else text
+            value: Any = readers[one.kind](one.label, text) if one.kind in readers else text
+            if one.kind is object:  # a list
+                value = [part.strip() for part in text.split(",") if part.strip()]
             replace(one, called=one.label).check(value)
         except InputError as error:
             raise FieldRefusal(self.name, str(error)) from None
@@ -79,9 +85,11 @@ class Field:
 def written(value: Any) -> str:
     """Write a setting as people type it, without losing a digit.
 
-    >>> written(5.0), written(0.1234567), written(3)
-    ('5', '0.1234567', '3')
+    >>> written(5.0), written(0.1234567), written(3), written(["sunday", "2026-12-24"])
+    ('5', '0.1234567', '3', 'sunday, 2026-12-24')
     """
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
@@ -105,8 +113,10 @@ DIRECTION = Option(
     help="Maximize rewards, or minimize costs: devices then record costs, and the least is best.",
 )
 STUDY = (Field(HORIZON), Field(REWARD), Field(DIRECTION), Field(REWARD_RANGE, "model"))
-ASKING = (*STUDY, *(Field(one, "service") for one in options_of(Rules)))
-STOPPING = tuple(Field(one, "policy") for one in policy_options(DEFAULT) if one.panel)
+WORTH = tuple(Field(one, "money") for one in options_of(Money))
+ASKING = (*STUDY, *(Field(one, "service") for one in options_of(Rules)), *WORTH)
+CALENDAR = tuple(Field(one, "calendar") for one in options_of(Calendar))
+STOPPING = tuple(Field(one, "policy") for one in policy_options(DEFAULT) if one.panel and one.name != "who")
 TRUST = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]  # the trust models, by their releases
 PROMISED = tuple(Field(one, "privacy") for one in options_of(Private) if one.name not in ("model", "calibration"))
 
@@ -127,7 +137,7 @@ def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
 def typed_of(file: str, tables: dict[str, Any]) -> dict[str, str]:
     """Return what the form shows for a study file."""
     name = re.sub(r"[^a-z0-9]+", "-", str(tables.get("name", Path(file).stem)).lower()).strip("-")[:63]
-    fields = (*ASKING, *stopping_of(tables), *PROMISED)
+    fields = (*ASKING, *CALENDAR, *stopping_of(tables), *PROMISED)
     found = {field.name: _table(tables, field.table).get(field.option.name) for field in fields}
     typed = {name: "" if value is None else written(value) for name, value in found.items()}
     model = str(_table(tables, "privacy").get("model", NoPrivacy.model))
@@ -137,13 +147,14 @@ def typed_of(file: str, tables: dict[str, Any]) -> dict[str, str]:
 def entered(tables: dict[str, Any], typed: Typed) -> dict[str, Any]:
     """Return the tables of a study file with what was typed in place of what they said."""
     made = deepcopy(tables)
-    for field in (*ASKING, *stopping_of(tables), *PROMISED):
+    for field in (*ASKING, *CALENDAR, *stopping_of(tables), *PROMISED):
         if field.name in typed:
             table = _table(made, field.table)
             table.pop(field.option.name, None)
             if typed[field.name]:
                 table[field.option.name] = field.read(typed[field.name])
                 made |= {field.table: table} if field.table else {}
+    _require_dates(_table(made, "calendar"))
     model = require_choice("trust model", typed.get("privacy_model", ""), [NoPrivacy.model, *RELEASES])
     promise = made.pop("privacy", {})  # read even if nothing is promised: what is typed is not ignored silently
     made = {name: value for name, value in made.items() if value != {}}
@@ -152,6 +163,20 @@ def entered(tables: dict[str, Any], typed: Typed) -> dict[str, Any]:
     if _table(tables, "privacy").get("model") != model:  # what the file said was about another one
         promise = {field.option.name: promise[field.option.name] for field in PROMISED if field.option.name in promise}
     return {**made, "privacy": {"epsilon": EPSILON, **promise, "model": model}}
+
+
+def _require_dates(table: dict[str, Any]) -> None:
+    """Refuse a calendar that lacks something or cannot be used, at the field that is to blame."""
+    for field in CALENDAR if table else ():
+        if field.option.required and field.option.name not in table:
+            label, example = field.option.label, field.option.example
+            raise FieldRefusal(field.name, f"“{label}” is empty; a calendar needs it, such as {example}")
+    known = {field.option.name for field in CALENDAR}
+    try:
+        _ = Calendar(**{name: value for name, value in table.items() if name in known}) if table else None
+    except InputError as error:
+        blamed = (field.name for field in CALENDAR if f"calendar.{field.option.name}" in str(error))
+        raise FieldRefusal(next(blamed, CALENDAR[0].name), str(error)) from None
 
 
 def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
@@ -179,8 +204,8 @@ class NewStudyScreen(Screens):
         return self._ask(request, {name: request.query_params.get(name, "") for name in READING})
 
     def _ask(self, request: Request, typed: Typed, status: int = 200, error: str = "") -> Response:
-        shown = {"reading": READING, "typed": typed, "error": error, "most": MOST_PILOT, "most_file": MOST_STUDY_FILE}
-        return self.console.show(request, "new", status, **shown)
+        most = {"most": MOST_PILOT, "most_file": MOST_STUDY_FILE, "most_history": MOST_HISTORY}
+        return self.console.show(request, "new", status, reading=READING, typed=typed, error=error, **most)
 
     @page("/new/rehearsal", "manager")
     @page("/new/study", "manager")
@@ -201,7 +226,10 @@ class NewStudyScreen(Screens):
         """Return the name and the text of a study file, and the pilot from which it was made, if there is one."""
         file, content = sent.file("pilot")
         if file or content:
-            found = self._compute("calibrate", file=file, content=content, typed=typed)
+            history = sent.file("history")
+            if len(history[1]) > MOST_HISTORY:
+                raise InputError(f"{history[0]!r:.80} is larger than 1 MiB; give its last 1,500 rounds, which count")
+            found = self._compute("calibrate", file=file, content=content, typed=typed, history=history)
             pilot = msgspec.convert(found, Pilot)
             return pilot.file, pilot.text, pilot
         file, content = sent.file("study")
@@ -239,8 +267,9 @@ class NewStudyScreen(Screens):
             "second": self._second,
             "stopping": stopping_of(tables),  # empty: the file's policy has rules of its own
         }
-        shown = {"asking": ASKING, "promised": PROMISED, "trust_models": TRUST, "prices": (), "compare": False}
-        return self.console.show(request, "new_plan", view=view, **{**shown, "reward": "", **more})
+        shown = {"asking": ASKING, "calendar": CALENDAR, "zones": sorted(available_timezones()), "promised": PROMISED}
+        rehearsal = {"prices": (), "compare": False, "reward": "", "dates": None, **more}
+        return self.console.show(request, "new_plan", view=view, trust_models=TRUST, **{**shown, **rehearsal})
 
     @form("/new/rehearsal", "manager", MOST_BODY)
     def rehearse(self, request: Request, session: Session, sent: Form) -> Response:
@@ -252,6 +281,7 @@ class NewStudyScreen(Screens):
         found = self._compute("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
         measure = Direction.of(tables.get("direction", Direction.MAXIMIZE)).measure
         shown = {"prices": found, "compare": compare, "reward": tables.get("reward", measure)}
+        shown["dates"] = calendar_of(Path(file), tables)
         if "hx-request" in request.headers:
             return html(render("parts/rehearsal", session, request.url.path, **shown))
         return self._plan(request, file, text, None, typed, **shown)
@@ -296,7 +326,8 @@ def _sent(sent: Form) -> tuple[str, str, dict[str, str]]:
     text = sent.text("text")
     if not text:
         raise InputError("the study file is missing; begin again at /new")
-    names = ("name", "enrolment", "privacy_model", *(field.name for field in (*ASKING, *STOPPING, *PROMISED)))
+    fields = (*ASKING, *CALENDAR, *STOPPING, *PROMISED)
+    names = ("name", "enrolment", "privacy_model", *(field.name for field in fields))
     typed = {name: sent.text(name) for name in names if name in sent}
     return sent.text("file") or "study.toml", text, typed
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 from weakref import WeakValueDictionary
 
 from starlette.concurrency import run_in_threadpool
@@ -280,7 +280,7 @@ def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
     Return None if a program has asked.
     """
     request = Request(scope)
-    session, path = getattr(request.state, "session", None), request.url.path
+    session, path = getattr(request.state, "session", None), scope["path"]  # not of the URL: its host may be nonsense
     if path.startswith("/v2/") or "text/html" not in request.headers.get("accept", ""):
         return None
     if is_stream(request):  # a browser would try again for ever if these were errors
@@ -300,6 +300,14 @@ def refusal_page(scope: Scope, refusal: Refusal) -> Response | None:
     return html(render("error", session, path, status=status, sentence=refusal.sentence), status)
 
 
+def address_of(text: str) -> SplitResult:
+    """Take an address apart that a stranger may have sent; nonsense has no parts."""
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return urlsplit("")
+
+
 def local_path(address: str) -> str:
     """Return an address if it is a path on this server, and otherwise that of the first page."""
     return address if LOCAL.fullmatch(address) and not address.startswith("/sign-") else "/"
@@ -309,7 +317,7 @@ def sign_in_address(request: Request, ended: bool) -> str:
     """Return where to sign in, and from there back to what was asked for."""
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     if "hx-request" in request.headers:
-        shown = urlsplit(request.headers.get("hx-current-url", ""))
+        shown = address_of(request.headers.get("hx-current-url", ""))
         wanted = shown.path + (f"?{shown.query}" if shown.query else "")
     elif request.method != "GET":
         wanted = "/"

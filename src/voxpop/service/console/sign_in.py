@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 from functools import partial
-from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -18,7 +17,7 @@ from starlette.responses import Response
 from voxpop.service import operators
 from voxpop.service.console.forms import Form
 from voxpop.service.console.pages import ASSET_HEADERS, assets, redirect
-from voxpop.service.console.screen import Console, Screens, SignedOut, form, local_path, page
+from voxpop.service.console.screen import Console, Screens, SignedOut, address_of, form, local_path, page
 from voxpop.service.keys import MOST
 from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
 from voxpop.service.refusals import Refusal, no_study
@@ -151,7 +150,7 @@ def require_own_site(request: Request) -> None:
     if site is not None:
         if site != "same-origin":
             raise Refusal(403, "the form was sent by another site; open the page here and send it again")
-    elif origin != "null" and urlsplit(origin).netloc != request.headers.get("host", ""):
+    elif origin != "null" and address_of(origin).netloc != request.headers.get("host", ""):
         raise Refusal(
             403,
             "the form was sent by another site, or a proxy does not pass on the Host header with its port; open the "

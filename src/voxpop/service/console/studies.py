@@ -6,10 +6,9 @@ then how far it is, everything that it rests on, and the buttons.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -19,10 +18,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.errors import require_choice
-from voxpop.journal.journal import Course
+from voxpop.journal.schedule import dated_turns, scheduled
+from voxpop.model.calendar import Calendar
 from voxpop.model.words import counted
 from voxpop.report.tables import exported
 from voxpop.service import audit
+from voxpop.service.console.computations import Computations
 from voxpop.service.console.findings import Findings, findings_of
 from voxpop.service.console.forms import Form
 from voxpop.service.console.pages import PAGE_HEADERS, duration, moment
@@ -31,13 +32,14 @@ from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study import life, log, overview
 from voxpop.service.study.coordinator import Coordinator
+from voxpop.service.study.definition import last_round
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshot
 from voxpop.service.study.overview import Glance
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.stages import UNRELEASED, Cause, Hold, Life, Lost, Stage, State
-from voxpop.service.study.status import Status, said_of, status_of
+from voxpop.service.study.status import Status, dated, said_of, status_of
 from voxpop.service.study.steps import LEAST_JUMP
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
@@ -66,6 +68,10 @@ def _closes(glance: Glance, now: float) -> str:
         return f"in {duration(left)}, by {moment(glance.closes_at)}" if left > 0 else f"since {duration(-left)}"
     if state == State.PLAYING and summary is not None and summary.rate is not None:
         return f"people are asked in {duration(glance.opened_at + summary.rounds / summary.rate - now)}"
+    if state == State.PLAYING and summary is not None and summary.calendar is not None:
+        calendar = Calendar(**summary.calendar)
+        ends = last_round(calendar, glance.opened_at, summary.rounds).ends
+        return f"people are asked in {duration(ends.timestamp() - now)}, after {calendar.written(ends, last=True)}"
     return ""
 
 
@@ -150,7 +156,14 @@ class StudiesScreen(Screens):
 PARTS = ("answer", "actions", "wave", "estimate", "waves", "privacy", "log")
 KNOWN = 16  # studies whose findings are kept, until something is released
 MOST_ENTRIES = 50  # of the audit trail
-MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8"}
+MOST_TURNS = 12  # of the open wave that are part of the page
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+    "html": "text/html; charset=utf-8",
+    "ics": "text/calendar; charset=utf-8",
+}
+SCHEDULES = ("schedule.csv", "schedule.ics")  # of the open wave
 FILES = {  # that can be taken, and what they hold
     "decisions.csv": "every decision with its estimate and bounds",
     "waves.csv": "every wave: what it asked, brought and cost",
@@ -169,6 +182,8 @@ class StudyView:
     findings: Findings
     until: float | None  # when the last open invitation runs out
     audit: tuple[audit.AuditEntry, ...]
+    turns: Sequence[tuple[str, str, str, str]]  # of the open wave, by the calendar: the first
+    more_turns: int
 
     @property
     def draws(self) -> bool:
@@ -183,28 +198,40 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         row = log.row_of(connection, study)
         snapshot = coordinator.snapshots.current(study, connection)
         until = Invitations(connection, study, row.wave).last_deadline if row.stage == Stage.COLLECTING else None
+    question = dated(snapshot, row, coordinator.context.clock())
+    turns = () if question is None else _turns(snapshot, question.first)
     return StudyView(
         study,
         status,
         _findings(coordinator, study, snapshot),
         until,
         tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
+        turns[:MOST_TURNS],
+        len(turns[MOST_TURNS:]),
     )
+
+
+@lru_cache(KNOWN)
+def _turns(snapshot: Snapshot, first: int) -> Sequence[tuple[str, str, str, str]]:
+    """Write what is played when in the open wave; this is kept, since a wave may have very many rounds."""
+    return () if (question := snapshot.question) is None else dated_turns(replace(question, first=first))
 
 
 @lru_cache(KNOWN)
 def _findings(coordinator: Coordinator, study: str, snapshot: Snapshot) -> Findings:
     """Say what a study has found; this is kept, since it changes only with the log, which may be large."""
-    return findings_of(snapshot, [event for event in coordinator.log(study) if event.seq <= snapshot.seq])
+    return findings_of(snapshot.undated, [event for event in coordinator.log(study) if event.seq <= snapshot.seq])
 
 
-def _content(course: Course, stem: str, ending: str) -> bytes:
-    """Make a file with the same content as the command line's."""
-    if ending != "html":
-        return exported(course, f".{ending}", stem)
-    from voxpop.report.page import render  # which needs what draws pictures
-
-    return render(course).encode()
+def _schedule(coordinator: Coordinator, study: str, ending: str) -> bytes:
+    """Write which decision is played when in the open wave, as `voxpop ask --schedule` does."""
+    now = coordinator.context.clock()
+    with coordinator.database.read() as connection:
+        row = log.row_of(connection, study)
+        snapshot = coordinator.snapshots.current(study, connection)
+    if (question := dated(snapshot, row, now)) is None:
+        raise Refusal(409, f"the study {study!r} has no open wave with a calendar; reload its page")
+    return scheduled(snapshot, f".{ending}", datetime.fromtimestamp(now, UTC), question)
 
 
 class StudyScreen(Screens):
@@ -212,7 +239,7 @@ class StudyScreen(Screens):
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._drawing = asyncio.Lock()  # each report takes a second or two of a core
+        self._computations = Computations()  # each report takes a second or two of a core
 
     @live_page("/studies/{study}", "session", "study", "view", [f"study-{part}" for part in PARTS], files=FILES)
     def show(self, request: Request, study: str) -> Feed:
@@ -229,13 +256,18 @@ class StudyScreen(Screens):
 
     @page("/studies/{study}/export/{file}", "session")
     async def export(self, study: str, file: str) -> Response:
-        """Reply with what a study has found as a file; reports are drawn one at a time."""
-        if file not in FILES:
+        """Reply with what a study has found, as the command line writes it; reports are drawn one at a time."""
+        if file not in (*FILES, *SCHEDULES):
             raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
-        snapshot = await run_in_threadpool(self.coordinator.snapshots.current, study)
         stem, _, ending = file.partition(".")
-        async with self._drawing if ending == "html" else nullcontext():
-            content = await run_in_threadpool(_content, snapshot, stem, ending)
+        if file in SCHEDULES:
+            content = await run_in_threadpool(_schedule, self.coordinator, study, ending)
+        else:
+            course = (await run_in_threadpool(self.coordinator.snapshots.current, study)).undated
+            if ending == "html":
+                content = await self._computations.run("report", course=course)
+            else:
+                content = await run_in_threadpool(exported, course, f".{ending}", stem)
         name = f"{study}.json" if ending == "json" else f"{study}-{file}"
         headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
         return Response(content, headers=headers, media_type=MEDIA_TYPES[ending])

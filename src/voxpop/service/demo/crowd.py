@@ -24,6 +24,8 @@ from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Plan
+from voxpop.privacy import NoPrivacy
+from voxpop.privacy.models import release_type_of
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.log import Record, fold
 from voxpop.simulation.people import GPPeople
@@ -83,6 +85,7 @@ BETWEEN = 1.0  # seconds between check-ins of a device, unless the coordinator n
 class SimulatedDevice(Device):
     """A device whose person makes up what they gained when they are asked, as if they had lived through the wave."""
 
+    tick = 0.0  # nobody's noise is to be hidden
     person: int
     tastes: Tastes
     direction: Direction
@@ -147,12 +150,15 @@ class Crowd:
                 device.made = None
 
 
-def promise_of(definition: Definition) -> Promise:
-    """Return the promise that a study keeps."""
-    budget, cost, times = definition.privacy.budget, definition.privacy.cost, definition.rules.participations
-    if budget is None or cost is None:
-        return Promise(participations=times)
-    return Promise(definition.privacy.model, budget.epsilon, budget.delta, times, cost.honest)
+def promise_of(definition: Definition, second: str | None = None, **otherwise: Any) -> Promise:
+    """Return the promise that a study keeps with its shuffler or helper at this address, or one that differs."""
+    budget, cost = definition.privacy.budget, definition.privacy.cost
+    kept: dict[str, Any] = {"participations": definition.rules.participations}
+    if budget is not None and cost is not None:
+        kept |= {"model": cost.model, "epsilon": budget.epsilon, "delta": budget.delta, "honest": cost.honest}
+    kept |= otherwise
+    role = release_type_of(kept.get("model", NoPrivacy.model)).second
+    return Promise(**(kept if role is None else {**kept, role: second}))
 
 
 def disagreements(

@@ -42,8 +42,8 @@ class Patience:
 
 
 @contextmanager
-def running(folder: Path, port: int = 0) -> Iterator[tuple[str, str]]:
-    """Start both, and end them afterwards; yield the coordinator's address and an operator's key.
+def running(folder: Path, port: int = 0) -> Iterator[tuple[str, str, str]]:
+    """Start both, and end them afterwards; yield the coordinator's address, the shuffler's, and an operator's key.
 
     Each must know the other's address, so free ports are chosen here, unless the coordinator's is given.
     """
@@ -67,7 +67,7 @@ def running(folder: Path, port: int = 0) -> Iterator[tuple[str, str]]:
         }
         for name, process in started.items():
             _wait(name, process, folder / f"{name}.log")
-        yield coordinator, key
+        yield coordinator, shuffler, key
 
 
 @contextmanager

@@ -4,8 +4,9 @@ It knows a batch's random name, how its reports are encoded, and which tokens ma
 nor the people. What it forwards is exactly what shuffled bits reveal. When a batch is sealed, its reports are added up
 and deleted, and only their total is kept.
 
-It is also the helper of the aggregate model: then reports are shares, which mean nothing by themselves, and their total
-is told once, to the coordinator, for the tokens that it names.
+It is also the helper of the aggregate model: then reports are shares, which mean nothing by themselves. It checks their
+proofs together with the coordinator, forgets those that are wrong, and tells the total of the others once, to the
+coordinator, for the tokens that it names.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
@@ -22,7 +23,7 @@ from typing import Annotated, Any
 
 import sqlalchemy as sa
 
-from voxpop.privacy.release import Batch
+from voxpop.privacy.release import HELPING, Batch
 from voxpop.service.keys import digest_of, hash_key
 from voxpop.service.messages import Count, Hash, Reply, says
 from voxpop.service.refusals import Refusal
@@ -51,6 +52,13 @@ class BatchProgress(Reply, frozen=True):
     answered: Annotated[list[Hash], says("Of the overdue and forgotten tokens, those whose reports are counted.")]
 
 
+class CheckedShares(Reply, frozen=True):
+    """What the helper finds of proofs, given the coordinator's verifier shares."""
+
+    messages: Annotated[dict[Hash, Hash], says("By token: the verifier message of a proof that is right.")]
+    missing: Annotated[list[Hash], says("Tokens without a share; the proofs of others without a message are wrong.")]
+
+
 class SealedBatch(Reply, frozen=True):
     """The total of the shares, or the tokens without a share; then nothing was added up."""
 
@@ -69,7 +77,7 @@ def add_up(connection: sa.Connection, batch: Any, stage: BatchStage) -> None:
     wanted = sa.select(reports.c.body).where(reports.c.batch == batch.id)
     bodies = connection.execute(wanted).scalars().partitions(CHUNK)
     constants = constants_of(batch)
-    parts = (constants.tally(matrix(part, constants.coordinates)) for part in bodies)
+    parts = (constants.gather(matrix(part, constants.words(HELPING))) for part in bodies)
     tally = reduce(add, parts)
     assert tally.count == batch.size, "only a whole batch is sealed"
     took_part = sa.select(tokens.c.token_hash).where(tokens.c.batch == batch.id, tokens.c.digest.is_not(None))
@@ -148,8 +156,7 @@ class Shuffler:
             ended = [*(() if whole else overdue), *forget]  # in a whole batch nobody needs to be replaced
             withdrawn = [token for token in ended if mine.get(token) is None]
             if withdrawn:
-                shut = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token")).values(withdrawn=True)
-                connection.execute(shut, [{"token": token} for token in withdrawn])
+                self._shut(connection, withdrawn)
         count = sum(digest is not None for digest in mine.values())
         answered = [token.hex() for token in (*overdue, *forget) if mine.get(token) is not None]
         return BatchProgress(count, [token.hex() for token in withdrawn], answered)
@@ -219,7 +226,7 @@ class Shuffler:
         known = {row.token_hash: row for row in connection.execute(wanted)}
         batch = constants_of(stored)
         bodies = {index: upload.body for index, upload in enumerate(uploads)}
-        problems = check(batch.tally, batch.coordinates, bodies)
+        problems = check(batch.gather, batch.words(HELPING), bodies)
         # With the noise of the others, that for another batch or encoding may be too little.
         sentence = "the noise of this report was made for a batch other than the one announced; check in again"
         problems |= {index: Refusal(422, sentence) for index, upload in enumerate(uploads) if upload.made_for != batch}
@@ -254,6 +261,56 @@ class Shuffler:
             return math.inf
         here = sa.select(sa.func.count()).select_from(reports).where(reports.c.batch == batch.id)
         return int(batch.size - connection.execute(here).scalar_one())
+
+    def verify(self, name: str, key: bytes, verifiers: Mapping[bytes, bytes]) -> CheckedShares:
+        """Check proofs with the coordinator's verifier shares by token, under its key, and forget the wrong ones.
+
+        Nothing is noted of proofs that are right: whoever asks again gets the same answer. A share whose proof is wrong
+        is deleted, so that verifier shares can be tried once, and its token stays refused.
+        """
+        with self.database.read() as connection:
+            row: Any = connection.execute(sa.select(batches).where(batches.c.id == name)).first()
+            if row is None:  # of a batch that was lost here, everybody's share is missing
+                return CheckedShares({}, [token.hex() for token in verifiers])
+            if row.state == BatchStage.CALLED_OFF:
+                raise _called_off()
+            if not row.shared or row.total is not None:
+                raise Refusal(409, "this batch is sealed, or one of whole reports; there is nothing to verify")
+            held, shut = self._held(connection, row, list(verifiers))
+        prio3 = constants_of(row).prio3
+        check = prio3.verify(key, HELPING, list(held.values()))
+        found = prio3.messages([verifiers[token] for token in held], check.verifiers)
+        right = {
+            token.hex(): seed.hex()
+            for token, seed, message in zip(held, check.seeds, found, strict=True)
+            if message == seed
+        }
+        wrong = [token for token in held if token.hex() not in right]
+        if wrong:
+            with self.database.write() as connection:
+                delete_reports(connection, wrong)
+                self._shut(connection, wrong)
+            self.note("refused", people=len(wrong))
+        return CheckedShares(right, [token.hex() for token in verifiers if token not in held and token not in shut])
+
+    def _held(
+        self, connection: sa.Connection, batch: Any, chosen: list[bytes]
+    ) -> tuple[dict[bytes, bytes], set[bytes]]:
+        """Return the shares of these tokens that have a proof, and those of the tokens that are shut."""
+        held, shut, size = dict[bytes, bytes](), set[bytes](), 8 * constants_of(batch).words(HELPING)
+        for start in range(0, len(chosen), CHUNK):
+            ours = tokens.c.batch == batch.id, tokens.c.token_hash.in_(chosen[start : start + CHUNK])
+            joined = tokens.outerjoin(reports, reports.c.token_hash == tokens.c.token_hash)
+            wanted = sa.select(tokens.c.token_hash, tokens.c.withdrawn, reports.c.body).select_from(joined)
+            for token, withdrawn, body in connection.execute(wanted.where(*ours)):
+                shut |= {token} if withdrawn else set()
+                held |= {token: body} if body is not None and len(body) == size else {}
+        return held, shut
+
+    def _shut(self, connection: sa.Connection, withdrawn: list[bytes]) -> None:
+        """Let these tokens send nothing more."""
+        shut = sa.update(tokens).where(tokens.c.token_hash == sa.bindparam("token")).values(withdrawn=True)
+        connection.execute(shut, [{"token": token} for token in withdrawn])
 
     def seal(self, name: str, chosen: Sequence[bytes]) -> SealedBatch:
         """Add up the shares of exactly these tokens, once; if some have none, say which, and add up nothing.

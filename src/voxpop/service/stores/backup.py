@@ -25,6 +25,7 @@ from voxpop.service.stores import migrate, schema
 from voxpop.service.stores.database import Database, open_database
 from voxpop.service.stores.migrate import Kind, known_version, require_sound
 
+LEAST_UNPACKED, MOST_RATIO = 2**26, 50  # bytes that any backup may have, and how many times as large it may become
 ROWS = 1000  # that are read or written at once
 LEFT_OUT = (schema.version.name, schema.sessions.name)
 EARLIER = b'{"voxpop backup":'  # how a backup began that was not a database
@@ -105,7 +106,9 @@ def restore_backup(database: Database, path: Path) -> Backup:
             migrate.migrate(found, backup.kind)
             with found.read() as source:
                 _copy_rows(source, connection, backup.kind)
-        except (LookupError, TypeError, ValueError, sa.exc.DatabaseError):
+            if backup.kind == "coordinator":
+                require_names(connection)
+        except Exception:  # whoever made it may have put anything into it
             raise _damaged(path) from None
         if backup.kind == "coordinator":
             schema.require_later(connection, restored=True)
@@ -126,7 +129,11 @@ def _unpacked(path: Path) -> Iterator[tuple[Backup, Database]]:
         file = Path(own) / "backup.db"
         try:
             with gzip.open(path, "rb") as packed, file.open("wb") as out:
-                shutil.copyfileobj(packed, out)
+                most = LEAST_UNPACKED + MOST_RATIO * path.stat().st_size
+                while part := packed.read(2**20):
+                    out.write(part)
+                    if out.tell() > most:
+                        raise EOFError
                 made = packed.mtime or 0
         except FileNotFoundError:
             raise InputError(f"there is no file {str(path)!r}; check the path") from None
@@ -142,7 +149,7 @@ def _unpacked(path: Path) -> Iterator[tuple[Backup, Database]]:
             try:
                 require_sound(database)
                 backup = _described(database, made)
-            except (InputError, LookupError, sa.exc.DatabaseError):
+            except Exception:  # whoever made it may have put anything into it
                 raise _damaged(path) from None
             yield backup, database
 
@@ -153,13 +160,20 @@ def _described(database: Database, made: int) -> Backup:
         version = str(migrate.version_of(connection))
         kind = {str(kind): kind for kind in migrate.KINDS}[version.rpartition("_")[0]]
         ours: sa.MetaData = getattr(schema, kind)
-        if ours.tables.keys() != set(sa.inspect(connection).get_table_names()):
+        here = set(sa.inspect(connection).get_table_names())
+        if not here <= ours.tables.keys() or (version == migrate.HEADS[kind] and here != ours.tables.keys()):
             raise LookupError
-        counts = [
-            sa.select(sa.func.count()).select_from(one) for name, one in ours.tables.items() if name not in LEFT_OUT
-        ]
+        counted = [one for name, one in ours.tables.items() if name in here and name not in LEFT_OUT]
+        counts = [sa.select(sa.func.count()).select_from(one) for one in counted]
         rows = sum(int(connection.execute(count).scalar_one()) for count in counts)
     return Backup(kind, version, made, rows)
+
+
+def require_names(connection: sa.Connection) -> None:
+    """Refuse studies whose names are none: files are called by them."""
+    for column in (schema.studies.c.id, schema.deleted.c.study):
+        if not all(map(schema.NAME.fullmatch, connection.execute(sa.select(column)).scalars())):
+            raise LookupError
 
 
 def _damaged(path: Path) -> InputError:

@@ -82,7 +82,7 @@ def facts_of(database: Database) -> DatabaseFacts:
 
 Kind = Literal["coordinator", "shuffler"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-HEADS: dict[Kind, str] = {"coordinator": "coordinator_6", "shuffler": "shuffler_3"}
+HEADS: dict[Kind, str] = {"coordinator": "coordinator_7", "shuffler": "shuffler_3"}
 LOCK = 0x766F78706F70  # an arbitrary number that nothing else uses
 
 
@@ -118,11 +118,25 @@ def _know_blocks(connection: sa.Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE invitations ADD COLUMN block INTEGER DEFAULT 1 NOT NULL")
 
 
+def _know_codes_and_proofs(connection: sa.Connection) -> None:
+    """Make the table of enrolment codes for one person each, and give batches a key under which proofs are checked.
+
+    Shares without a proof, so far all, count as missing.
+    """
+    schema.codes.create(connection)
+    kind = "BLOB" if connection.dialect.name == "sqlite" else "BYTEA"
+    connection.exec_driver_sql(f"ALTER TABLE studies ADD COLUMN verify_key {kind}")
+    for name in connection.execute(sa.select(schema.studies.c.id)).scalars().all():
+        ours = sa.update(schema.studies).where(schema.studies.c.id == name)
+        connection.execute(ours.values(verify_key=secrets.token_bytes(32)))
+
+
 # From which versions a database is upgraded: to which, and how.
 UPGRADES: dict[str, tuple[str, Callable[[sa.Connection], None]]] = {
     "coordinator_3": ("coordinator_4", _say_wave),
     "coordinator_4": ("coordinator_5", _know_strata),
     "coordinator_5": ("coordinator_6", _know_blocks),
+    "coordinator_6": ("coordinator_7", _know_codes_and_proofs),
 }
 
 

@@ -6,8 +6,11 @@ progress of the current wave, in the row that transactions lock. `inbox` holds r
 Shuffler: `reports` holds encoded reports until their batch is whole. A shuffler knows tokens, but no people or studies.
 """
 
+import re
+
 import sqlalchemy as sa
 
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")  # of a study: files are called by it
 coordinator = sa.MetaData()
 shuffler = sa.MetaData()
 
@@ -25,12 +28,14 @@ studies = sa.Table(
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("short", sa.Integer, nullable=False),  # people who are wanted but could not be found
     sa.Column("batch", sa.String(64)),  # the wave's name at the shuffler
-    sa.Column("enrolment_hash", sa.LargeBinary),
+    sa.Column("enrolment_hash", sa.LargeBinary),  # NULL: everybody may register; empty: with a code of `codes` only
     sa.Column("invited", sa.Integer, nullable=False, server_default="0"),  # to the wave: answered, or still with time
     sa.Column("newest", BigId),  # the last person to register before the wave's rounds began; NULL: they have not
     sa.Column("attempt", sa.String(64)),  # the name of the attempt to release the wave, if there is one
     sa.Column("life", sa.String(16), nullable=False, server_default="running"),  # a `Life` of service/study/stages.py
     sa.Column("life_since", sa.Double, nullable=False, server_default="0"),  # when that began
+    # Under which proofs of the batch are checked, always the same: under two keys, verifier shares would tell too much.
+    sa.Column("verify_key", sa.LargeBinary),
 )
 events = sa.Table(
     "events",
@@ -168,6 +173,13 @@ version = sa.Table(  # of these tables; one row, in a table that has the name wh
     "alembic_version",
     coordinator,
     sa.Column("version_num", sa.String(32), primary_key=True),
+)
+codes = sa.Table(  # enrolment codes for one person each; that one was used is kept, and not by whom
+    "codes",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("code_hash", sa.LargeBinary, primary_key=True),
+    sa.Column("used", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 counts = sa.Table(  # apart from `studies`, whose rows uploads share
     "counts",

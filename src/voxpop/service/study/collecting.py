@@ -12,9 +12,9 @@ blocks, everyone is invited to one of them, and each stratum has a quota in each
 A shuffler or helper is told whose reports it may take, whose to forget, and when to add up. Closing a wave adds noise,
 appends to log and ledger, and deletes the raw reports, in one transaction.
 
-Where reports are shared, the two totals are put together when the wave closes. If no people can have such a total,
-because the helper's is wrong or the shares of some device do not belong together, nobody can tell whose fault it is:
-then the batch is void.
+Where reports are shared, coordinator and helper check each one's proof before they add up. A report that fails is
+refused, and somebody else is asked instead. The two totals are put together when the wave closes. If no people can have
+such a total, one of the servers has added up wrongly: then the batch is void.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
-from secrets import SystemRandom
+from secrets import SystemRandom, token_bytes
 from typing import Any
 
 import sqlalchemy as sa
@@ -34,11 +34,13 @@ from voxpop.errors import InputError
 from voxpop.journal.journal import Released
 from voxpop.journal.wave import Wave, release_wave
 from voxpop.model.waves import Tally
+from voxpop.privacy.prio3 import SEED
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.reports import matrix
 from voxpop.service.shuffler.batches import BatchProgress, SealedBatch
+from voxpop.service.shuffler.signed_http import Unsound, verify_shares
 from voxpop.service.stores.database import scrub_after
 from voxpop.service.stores.schema import counts, inbox, invitations, people, plays, totals
 from voxpop.service.study import log, participants
@@ -99,8 +101,10 @@ def ask(context: Context, snapshot: Snapshot) -> bool:
     study, wave = snapshot.study, snapshot.open_wave
     with context.database.read() as connection:
         row = log.row_of(connection, study)
-        if row.seq != snapshot.seq or row.invited >= wave.plan.people:
-            return bool(row.seq != snapshot.seq)
+        if row.seq != snapshot.seq or row.newest is None:
+            return True  # another coordinator has gone on, or lets the rounds be played again
+        if row.invited >= wave.plan.people:
+            return False
         invited, most = Invitations(connection, study, wave.plan.wave), snapshot.most_participations
         asked = invited.funnel.asked  # before looking at who is: whoever is invited from now on is noticed
         wanted = _free(snapshot, {(None, 1): row.invited} if len(snapshot.seats) == 1 else invited.held_by_seat)
@@ -217,7 +221,10 @@ def total_of(connection: sa.Connection, study: str, wave: int) -> str | None:
 
 
 def seal(context: Context, snapshot: Snapshot) -> bool:
-    """Have the helper add up its shares of the people whose shares are here; keep its total, or end those it misses."""
+    """Check the proofs of the people whose shares are here, and have the helper add up its own of them.
+
+    Its total is kept. Those whose proof is wrong, or whom it misses, are ended instead, and others are asked.
+    """
     study, wave = snapshot.study, snapshot.open_wave
     number = wave.plan.wave
     with context.database.read() as connection:
@@ -228,9 +235,18 @@ def seal(context: Context, snapshot: Snapshot) -> bool:
         told = _forget(context, row, wave, forget)
         if not isinstance(told, Refusal) or told.status not in OVER:  # it is not sealed yet, and they are not in it
             return isinstance(told, BatchProgress)
+    unsound = _unsound(context, row, wave, chosen)
+    if isinstance(unsound, Refusal):
+        if unsound.status not in OVER:  # otherwise these people may be sealed, and were checked before that
+            return False
+    elif unsound.refused or unsound.missing:
+        return _replace(context, snapshot, row.batch, chosen, unsound)
     sealed = _sealed(context, row, wave, chosen)
     if isinstance(sealed, Refusal) and sealed.status not in OVER:
         return False
+    if isinstance(sealed, SealedBatch) and sealed.missing:
+        lost = [bytes.fromhex(token) for token in sealed.missing]
+        return _replace(context, snapshot, row.batch, chosen, Unsound([], lost))
     with context.database.write() as connection:
         invited = _unsealed(connection, snapshot, row.batch)
         if invited is None:
@@ -239,14 +255,45 @@ def seal(context: Context, snapshot: Snapshot) -> bool:
             return True  # another coordinator was told who is missing
         if isinstance(sealed, Refusal):
             give_up(context, invited, snapshot)
-        elif sealed.missing:
-            invited.take_back([bytes.fromhex(token) for token in sealed.missing])
-            recount(invited)
-            context.note("missing", study=study, wave=number, people=len(sealed.missing))
         else:
             text = json.dumps({"count": len(chosen), "total": sealed.total})
             connection.execute(sa.insert(totals).values(study=study, wave=number, body=text))
             context.note("total", study=study, wave=number, people=len(chosen))
+    return True
+
+
+def _unsound(context: Context, row: Any, wave: Wave, chosen: list[bytes]) -> Unsound | Refusal:
+    """Find the people whose reports cannot be counted, together with the helper."""
+    batch = wave.release.batch
+    assert batch is not None
+    if context.shuffler is None:
+        return _no_second(context, row)
+
+    def shares(tokens: Sequence[bytes]) -> dict[bytes, bytes]:
+        with context.database.read() as connection:
+            return Invitations(connection, row.id, row.wave).bodies(tokens)
+
+    try:
+        return verify_shares(context.shuffler, row.batch, batch, row.verify_key, chosen, shares)
+    except Refusal as refusal:
+        context.note("not_verified", study=row.id, people=len(chosen), status=refusal.status)
+        return refusal
+
+
+def _replace(context: Context, snapshot: Snapshot, batch: str, chosen: list[bytes], unsound: Unsound) -> bool:
+    """End the invitations of people whose reports cannot be counted; those who were refused are not asked again."""
+    with context.database.write() as connection:
+        invited = _unsealed(connection, snapshot, batch)
+        if invited is None or sorted(invited.answered) != chosen:
+            return True  # another coordinator has
+        invited.refuse(unsound.refused, snapshot.definition.rules.participations)
+        invited.take_back(unsound.missing)
+        recount(invited)
+    place = {"study": snapshot.study, "wave": snapshot.open_wave.plan.wave}
+    if unsound.refused:
+        context.note("refused", **place, people=len(unsound.refused))
+    if unsound.missing:
+        context.note("missing", **place, people=len(unsound.missing))
     return True
 
 
@@ -402,7 +449,7 @@ def give_up(context: Context, invited: Invitations, snapshot: Snapshot) -> None:
     _delete_reports(invited)
     invited.take_back(counted)
     participants.erase_rest(connection, study, invited.wave)
-    log.update_study(connection, study, batch=new_key(), invited=0, short=0)
+    log.update_study(connection, study, batch=new_key(), verify_key=token_bytes(SEED), invited=0, short=0)
     context.note("voided", study=study, wave=invited.wave, people=len(counted))
 
 
@@ -415,12 +462,12 @@ def _delete_reports(invited: Invitations) -> None:
 def _add_up(invited: Invitations, wave: Wave) -> list[Tally]:
     """Add up the reports of each block in the inbox, one chunk at a time."""
     ours = sa.select(inbox.c.body).where(inbox.c.study == invited.study, inbox.c.wave == invited.wave)
-    arms, blocks, tallies = len(wave.plan.arms), wave.plan.blocks, list[Tally]()
+    words, blocks, tallies = wave.release.words, wave.plan.blocks, list[Tally]()
     of_block = ours.join(invitations, invitations.c.id == inbox.c.invitation)
     for block in range(1, blocks + 1):
         wanted = ours if blocks == 1 else of_block.where(invitations.c.block == block)
         rows = invited.connection.execute(wanted.execution_options(stream_results=True))
-        parts = (wave.release.tally(matrix(part, arms)) for part in rows.scalars().partitions(CHUNK))
+        parts = (wave.release.gather(matrix(part, words)) for part in rows.scalars().partitions(CHUNK))
         tallies.append(reduce(add, parts))
     found, counted = sum(tally.count for tally in tallies), invited.funnel.answered
     if found != counted:

@@ -21,7 +21,7 @@ from voxpop.service.stores.database import Database
 from voxpop.service.stores.schema import counts, newest_person, plays, studies, totals
 from voxpop.service.study import life, log, status
 from voxpop.service.study.collecting import total_of
-from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name
+from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name, require_sayable
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Context, Record, Snapshot, SqlJournal, text_of
 from voxpop.service.study.stages import IN_PLAY, Life, Stage
@@ -66,6 +66,7 @@ class Coordinator:
         if second is not None and self.context.shuffler is None:
             raise Refusal(409, f"this coordinator has no {second}; start it with --shuffler-url, or use another model")
         at, encoded = self.context.clock(), definition.encode()
+        require_sayable(encoded)
         Snapshot.begin(definition)  # refuses a definition that cannot be used
         require_affordable(definition)
         row = {"id": study, "seq": 0, "wave": 0, "stage": Stage.NEW, "played": 0, "opened_at": at, "short": 0}
@@ -80,7 +81,8 @@ class Coordinator:
                 audit.note(connection, at, actor, action, study, "as a draft" if draft else "")
         except IntegrityError:
             with self.database.read() as connection:
-                first, known = SqlJournal(connection, study).records()[0], log.row_of(connection, study).enrolment_hash
+                first = SqlJournal(connection, study).records()[0]
+                known = log.row_of(connection, study).enrolment_hash or None  # codes for one person came later
             if first.body == json.loads(text_of(encoded)):
                 if (known is None) != (code is None) or (known and code and not same(known, code)):
                     sentence = f"the study {study!r} exists with another enrolment code; nothing was changed"

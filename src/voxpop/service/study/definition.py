@@ -12,17 +12,21 @@ from typing import Any
 
 from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.files import read_text
-from voxpop.io.studyfile import calendar_of, direction_of, parse_study, privacy_of, strata_of, study_of
+from voxpop.io.schema import asks_again
+from voxpop.io.studyfile import calendar_of, direction_of, money_of, parse_study, privacy_of, strata_of, study_of
 from voxpop.journal import journal
+from voxpop.model.calendar import Calendar, Span
 from voxpop.model.direction import Direction
 from voxpop.model.options import check, option
 from voxpop.policies import make_policy
 from voxpop.privacy import Budget, Entry, Ledger
 from voxpop.privacy.ledger import compose_any
+from voxpop.service.stores.schema import NAME
 
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 PARTS = ("problem", "policy", "privacy", "rules", "reward")  # of a definition, as it is stored
-RARE = {"direction", "strata", "calendar"}  # parts that may be missing
+RARE = {"direction", "strata", "calendar", "money"}  # parts that may be missing
+MOST_TEXT = 200  # characters of a label, a name or a setting
+MOST_NUMBER = 1e100  # whose square is still a number
 MARGIN = 1.03  # releases with binomial noise differ by so much
 CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
 
@@ -76,6 +80,11 @@ class Definition(journal.Definition):
             raise InputError(
                 f"policy {self.policy.name!r} asks one person per round, but a service asks many per wave; use waves"
             )
+        if who := asks_again(self.policy):
+            raise InputError(
+                f"who = {who!r} asks the same people in every wave, and a service invites others each time; use fresh "
+                "people here, or ask with: voxpop ask"
+            )
         if self.rules.budget is not None and self.privacy.budget is None:
             raise InputError(f"service.budget {self.rules.budget:g} needs a trust model; add a [privacy] table")
         if self.rules.rounds_per_second is not None and self.calendar is not None:
@@ -90,6 +99,11 @@ class Definition(journal.Definition):
         if promised is None:
             return None
         return Budget(self.rules.budget or promised.epsilon, promised.delta, self.rules.participations)
+
+    @property
+    def population(self) -> int | None:
+        """How many people there are, of whom no more can register; None if the policy is told of no such number."""
+        return getattr(self.policy, "population", None)
 
     @property
     def by_clock(self) -> bool:
@@ -107,7 +121,7 @@ class Definition(journal.Definition):
     def end_of_rounds(self, begun: float, rounds: int) -> float:
         """Return when a clock will have played so many rounds of a wave; infinity if there is no clock."""
         if self.calendar is not None:
-            return self.calendar.span(self.calendar.begun(_time(begun)) + rounds).ends.timestamp()
+            return last_round(self.calendar, begun, rounds).ends.timestamp()
         return begun + rounds / self.rules.rounds_per_second if self.rules.rounds_per_second else math.inf
 
     def encode(self) -> dict[str, Any]:
@@ -138,8 +152,30 @@ class Definition(journal.Definition):
             ) from None
 
 
+def require_sayable(part: Any) -> None:
+    """Refuse texts and numbers in a definition that pages, pictures and files could not show."""
+    if isinstance(part, Mapping):
+        for name, value in part.items():
+            require_sayable(name)
+            require_sayable(value)
+    elif isinstance(part, list | tuple):
+        for value in part:
+            require_sayable(value)
+    elif isinstance(part, str) and (len(part) > MOST_TEXT or part.encode(errors="replace").decode() != part):
+        raise InputError(
+            f"a text of a study has at most {MOST_TEXT} characters of Unicode, got {part!a:.60}; change it"
+        )
+    elif isinstance(part, int | float) and abs(part) > MOST_NUMBER:
+        raise InputError(f"a number of a study is at most {MOST_NUMBER:g}, got {part:.6g}; use another unit")
+
+
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def last_round(calendar: Calendar, begun: float, rounds: int) -> Span:
+    """Return when the last of so many rounds is played, of which the first is the next after a time."""
+    return calendar.span(calendar.begun(_time(begun)) + rounds)
 
 
 def rules_of(data: Mapping[str, Any]) -> Rules:
@@ -165,6 +201,7 @@ def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]
         privacy = privacy_of(path, data)
         strata, calendar = strata_of(path, data), calendar_of(path, data)
         said: dict[str, Any] = {"reward": reward, "direction": direction, "strata": strata, "calendar": calendar}
+        said["money"] = money_of(path, data)
         definition = Definition(direction.problem(problem), policy, privacy, **said, rules=rules)
     name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
     return require_name(name[:63]), definition

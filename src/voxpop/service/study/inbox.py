@@ -45,7 +45,7 @@ class Upload:
 
     place: Place
     token: str
-    body: bytes  # the numbers of the report, eight bytes each
+    body: bytes  # the numbers of the report, eight bytes each, or a share
 
 
 Row = tuple[int, bytes, bytes]  # invitation, digest and body
@@ -243,7 +243,7 @@ def _problems(context: Context, uploads: list[Upload], stages: dict[str, Any]) -
             problems |= dict.fromkeys(bodies, Refusal(ELSEWHERE, sentence))
         else:
             accept = partial(_accepted, snapshot.definition, current.release)
-            problems |= check(accept, current.release.arms, bodies)
+            problems |= check(accept, current.release.words, bodies)
     return problems
 
 

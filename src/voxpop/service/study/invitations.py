@@ -134,6 +134,13 @@ class Invitations:
         wanted = sa.select(invitations.c.token_hash).select_from(joined).where(self._held)
         return list(self.connection.execute(wanted).scalars())
 
+    def bodies(self, tokens: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the reports under these tokens."""
+        joined = invitations.join(inbox, inbox.c.invitation == invitations.c.id)
+        wanted = sa.select(invitations.c.token_hash, inbox.c.body).select_from(joined).where(self._held)
+        parts = (self.connection.execute(wanted.where(invitations.c.token_hash.in_(part))) for part in _chunks(tokens))
+        return {token: body for rows in parts for token, body in rows}
+
     @property
     def unanswered(self) -> list[Any]:
         """Token hash, ready and deadline of the invitations that are open."""
@@ -218,14 +225,25 @@ class Invitations:
         """Count the participation of those who answered, end all other invitations; return the former's pseudonyms."""
         took_part = self._took_part
         persons = self.connection.execute(took_part.order_by(invitations.c.person)).scalars().all()
-        new = sa.select(sa.func.count()).select_from(people)
-        new = new.where(people.c.id.in_(took_part), people.c.participations == 0, ~people.c.withdrawn)
-        left = counts.c.never_asked - self.connection.execute(new).scalar_one()
-        self.connection.execute(sa.update(counts).where(counts.c.study == self.study).values(never_asked=left))
-        more = people.c.participations + 1
-        self.connection.execute(sa.update(people).where(people.c.id.in_(took_part)).values(participations=more))
+        self._participated(took_part, people.c.participations + 1)
         self._end(self._open)
         return tuple(map(str, persons))
+
+    def _participated(self, persons: sa.Select[Any], number: Any) -> None:
+        """Write down how often these people have taken part, and that they are no longer new."""
+        new = sa.select(sa.func.count()).select_from(people)
+        new = new.where(people.c.id.in_(persons), people.c.participations == 0, ~people.c.withdrawn)
+        left = counts.c.never_asked - self.connection.execute(new).scalar_one()
+        self.connection.execute(sa.update(counts).where(counts.c.study == self.study).values(never_asked=left))
+        self.connection.execute(sa.update(people).where(people.c.id.in_(persons)).values(participations=number))
+
+    def refuse(self, tokens: Sequence[bytes], participations: int) -> None:
+        """End invitations whose report was not in range; whoever sent it has taken part as often as anyone may."""
+        for part in _chunks(tokens):
+            persons = sa.select(invitations.c.person).where(self._held, invitations.c.token_hash.in_(part))
+            self._participated(persons, participations)
+        self.take_back(tokens)
+        self.add(refused=len(tokens))
 
     def spend(self, participations: int) -> None:
         """Count the people who answered as if they had taken part as often as anyone may: they are not asked again."""

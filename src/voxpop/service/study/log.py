@@ -9,11 +9,11 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from secrets import token_hex
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -138,6 +138,11 @@ class Snapshot(Course):
         return self.events
 
     @property
+    def undated(self) -> Self:
+        """The same without a calendar: only the database knows when waves were played, as people may have lacked."""
+        return self if self.calendar is None else replace(self, definition=replace(self.definition, calendar=None))
+
+    @property
     def open_wave(self) -> Wave:
         """The wave that is open, where one must be."""
         assert self.wave is not None
@@ -157,9 +162,9 @@ class Snapshot(Course):
         return {block: msgspec.Raw(text_of(one)) for block, one in zip(blocks, told, strict=True)}
 
     @cached_property
-    def most_arms(self) -> int:
-        """How many arms a wave has had at most, and so a report numbers; 0 before the first wave."""
-        return max((len(wave.plan.arms) for wave in (*self.closed, self.wave) if wave is not None), default=0)
+    def most_words(self) -> int:
+        """How many words of eight bytes a report of a wave has had at most; 0 before the first wave."""
+        return max((wave.release.words for wave in (*self.closed, self.wave) if wave is not None), default=0)
 
     @cached_property
     def quotas(self) -> Mapping[str | None, int]:

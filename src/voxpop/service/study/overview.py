@@ -44,6 +44,7 @@ class Summary:
     warning: str  # of the model check
     reason: str  # why it is finished
     pilot: bool = False  # there was one, so that the best decision is more than a guess from the start
+    calendar: dict[str, Any] | None = None  # its settings, if it plays the rounds
 
     @classmethod
     def of(cls, snapshot: Snapshot, created: float) -> Summary:
@@ -60,6 +61,7 @@ class Summary:
             snapshot.warning[:MOST_TEXT],
             (snapshot.ended or "")[:MOST_TEXT],
             bool(snapshot.definition.problem.pilot),
+            None if snapshot.calendar is None else asdict(snapshot.calendar),
         )
 
 

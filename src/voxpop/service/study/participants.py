@@ -15,6 +15,7 @@ Until it has said so the person's open invitation stays, too; nobody can use it 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -28,12 +29,15 @@ from msgspec import Meta
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.privacy.release import SHUFFLER
+from voxpop.service import audit
+from voxpop.service.audit import Action
 from voxpop.service.keys import hash_key, same
 from voxpop.service.messages import Count, NotNegative, Reply, part, says
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.stores.database import insert_into, scrub_after
-from voxpop.service.stores.schema import counts, inbox, invitations, people, receipts, require_later, studies
+from voxpop.service.stores.schema import codes, counts, inbox, invitations, people, receipts, require_later, studies
 from voxpop.service.study import log
+from voxpop.service.study.definition import require_code
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.stages import UNRELEASED, Life, Stage, time_of
@@ -44,6 +48,14 @@ LEAST, MOST = 1.0, 86_400.0  # seconds
 SPREAD = 0.2  # by how much a pause is longer or shorter at random, so that devices do not come at once
 RECOUNT = 10.0  # seconds for which a count of all people holds
 CHUNK = 1_000  # keys per statement
+NO_CODE = "this study only admits people with its enrolment code, or one that nobody has used; send the right one"
+
+
+class CodesAdded(Reply, frozen=True):
+    """Enrolment codes for one person each."""
+
+    added: Annotated[Count, says("Codes that were not known before.")]
+    unused: Annotated[Count, says("Codes of the study that nobody has used.")]
 
 
 @dataclass(frozen=True)
@@ -72,14 +84,17 @@ def _register(context: Context, newcomers: list[Newcomer]) -> list[bool | Refusa
         known = {(row.study, row.key_hash): row for row in connection.execute(wanted)}
         answers: list[bool | Refusal] = []
         new: dict[tuple[str, bytes], str | None] = {}  # with the stratum of each
+        rooms: dict[str, float] = {}  # by study: how many more may register
         for newcomer, hashed in zip(newcomers, hashes, strict=True):
             row, name = rows.get(newcomer.study), (newcomer.study, hashed)
-            problem = _problem(row, newcomer, known.get(name), name in known or name in new)
+            problem = _problem(connection, row, newcomer, known.get(name), name in known or name in new)
             before = new[name] if name in new else known[name].stratum if name in known else newcomer.stratum
             problem = problem or _misplaced(context, connection, newcomer, before)
             if problem is None and name not in known and name not in new:
-                new[name] = newcomer.stratum
-                answers.append(True)
+                answer = _admitted(context, connection, row, newcomer, rooms)
+                if answer is True:
+                    new[name] = newcomer.stratum
+                answers.append(answer)
             else:
                 answers.append(problem or False)
         if new:
@@ -100,17 +115,66 @@ def _count(connection: sa.Connection, study: str, **more: int) -> None:
     connection.execute(sa.update(counts).where(counts.c.study == study).values(**sums))
 
 
-def _problem(row: Any, newcomer: Newcomer, person: Any, known: bool) -> Refusal | None:
+def _problem(connection: sa.Connection, row: Any, newcomer: Newcomer, person: Any, known: bool) -> Refusal | None:
     if row is None or row.life == Life.DRAFT:
         return no_study(newcomer.study)
-    code, given = row.enrolment_hash, newcomer.enrolment
-    if code is not None and (given is None or not same(code, hash_key(given))):
-        return Refusal(403, "this study only admits people with its enrolment code; send the right one")
+    if not known and not _shares_code(row, newcomer) and _code_of(connection, newcomer) is None:
+        return Refusal(403, NO_CODE)
     if person is not None and person.withdrawn:
         return Refusal(410, f"this key has withdrawn from the study {newcomer.study!r}; it is not asked again")
     if row.stage == Stage.FINISHED and not known:
         return Refusal(410, f"the study {newcomer.study!r} is over; nobody is asked any more")
     return None
+
+
+def _shares_code(row: Any, newcomer: Newcomer) -> bool:
+    """Return True if a newcomer needs no code for one person: the study has none, or they have everybody's."""
+    code, given = row.enrolment_hash, newcomer.enrolment
+    return code is None or (given is not None and same(code, hash_key(given)))
+
+
+def _code_of(connection: sa.Connection, newcomer: Newcomer) -> bytes | None:
+    """Return the hash of a newcomer's code for one person, and lock it; None if there is none that is not used."""
+    theirs = (codes.c.study == newcomer.study, codes.c.code_hash == hash_key(newcomer.enrolment or ""), ~codes.c.used)
+    return connection.execute(sa.select(codes.c.code_hash).where(*theirs).with_for_update()).scalar_one_or_none()
+
+
+def _admitted(
+    context: Context, connection: sa.Connection, row: Any, newcomer: Newcomer, rooms: dict[str, float]
+) -> bool | Refusal:
+    """Take a place in the study, and the code if it is for one person; refuse if there is none."""
+    study = newcomer.study
+    if study not in rooms:
+        most = (context.snapshots.known(study) or context.snapshots.current(study, connection)).definition.population
+        here = sa.select(counts.c.registered).where(counts.c.study == study).with_for_update()
+        rooms[study] = math.inf if most is None else most - connection.execute(here).scalar_one()
+    if rooms[study] <= 0:
+        return Refusal(409, f"as many people are registered in {study!r} as there are; ask its operator")
+    if not _shares_code(row, newcomer):
+        code = _code_of(connection, newcomer)  # again: somebody may have used it in this transaction
+        if code is None:
+            return Refusal(403, NO_CODE)
+        taken = sa.update(codes).where(codes.c.study == study, codes.c.code_hash == code)
+        connection.execute(taken.values(used=True))
+    rooms[study] -= 1
+    return True
+
+
+def add_codes(context: Context, study: str, given: list[str], actor: str) -> CodesAdded:
+    """Let each of these enrolment codes register one person; codes that are known already are left as they are."""
+    hashes = {hash_key(require_code(code)) for code in given}
+    with context.database.write() as connection:
+        row = log.row_of(connection, study, lock=True)
+        known = sa.select(sa.func.count()).select_from(codes).where(codes.c.study == study)
+        before = connection.execute(known).scalar_one()
+        if hashes:
+            values = [{"study": study, "code_hash": hashed} for hashed in sorted(hashes)]
+            connection.execute(insert_into(connection, codes).on_conflict_do_nothing(), values)
+            log.update_study(connection, study, enrolment_hash=row.enrolment_hash or b"")
+        added = connection.execute(known).scalar_one() - before
+        if added:
+            audit.note(connection, context.clock(), actor, Action.CODES_ADDED, study, f"{added:,}")
+        return CodesAdded(added, connection.execute(known.where(~codes.c.used)).scalar_one())
 
 
 def _misplaced(context: Context, connection: sa.Connection, newcomer: Newcomer, before: str | None) -> Refusal | None:

@@ -26,7 +26,8 @@ from voxpop.io.files import read_text, sync_folder, write_durably
 from voxpop.service.stores.schema import deleted, events, studies
 from voxpop.service.study.stages import Kind, Lost
 
-FORGOTTEN = "forgotten"  # the folder, within the record, with an empty file for each person who withdrew
+FORGOTTEN = "forgotten"  # the folder, within the record, with a folder for each study from which people withdrew
+KEYS = "keys"  # the file in it: a line with - for each who withdrew, and with + for each who registered again
 DELETED = "deleted"  # likewise, with a folder for the name of each deleted study and a file for when it was created
 # The names of these files. Anything else was put there by others, such as a file manager.
 KEY_HASH, CREATED = re.compile(r"[0-9a-f]{64}"), re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
@@ -117,7 +118,20 @@ class ReleaseRecord:
 
     def note_forgotten(self, study: str, key_hash: bytes) -> None:
         """Write down that a person withdrew, durably, before the database forgets them."""
-        self._touch(self._forgotten(study) / key_hash.hex())
+        self._append(study, f"-{key_hash.hex()}")
+
+    def _append(self, study: str, line: str) -> None:
+        """Add a line to what is remembered of those who withdrew from a study, durably."""
+        path = self._forgotten(study) / KEYS
+        if not path.exists():
+            self._touch(path)
+        try:
+            with path.open("a") as file:
+                file.write(f"\n{line}\n")  # a line before it that was not written as a whole ends here
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise self._refusal(error.strerror or "it cannot be written") from None
 
     def _touch(self, path: Path) -> None:
         """Make an empty file in a folder of a study, durably."""
@@ -133,10 +147,10 @@ class ReleaseRecord:
 
     def remember(self, people: Iterable[tuple[str, bytes]]) -> None:
         """Forget that these people, each a study and the hash of a key, withdrew: they have registered again."""
-        known = set(self.forgetful())
+        gone = {study: set(self.forgotten(study)) for study in self.forgetful()}
         for study, key_hash in people:
-            if study in known:
-                (self._forgotten(study) / key_hash.hex()).unlink(missing_ok=True)
+            if key_hash in gone.get(study, ()):
+                self._append(study, f"+{key_hash.hex()}")
 
     def forgetful(self) -> list[str]:
         """Return the studies from which people withdrew."""
@@ -145,8 +159,12 @@ class ReleaseRecord:
 
     def forgotten(self, study: str) -> list[bytes]:
         """Return the hashes of the keys of those who withdrew from a study."""
-        names = sorted(path.name for path in self._forgotten(study).iterdir())
-        return [bytes.fromhex(name) for name in names if KEY_HASH.fullmatch(name)]
+        folder = self._forgotten(study)
+        gone = {path.name for path in folder.iterdir() if KEY_HASH.fullmatch(path.name)}
+        for line in read_text(folder / KEYS).split("\n") if (folder / KEYS).exists() else ():
+            if KEY_HASH.fullmatch(line[1:]):  # otherwise it was not written as a whole, and nobody was told that it was
+                (gone.add if line[0] == "-" else gone.discard)(line[1:])
+        return [bytes.fromhex(name) for name in sorted(gone)]
 
     def bury(self, study: str, created: float) -> None:
         """Write down that a study is deleted, durably, before it is, and forget everything else about it."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from voxpop.journal.journal import Known
-from voxpop.journal.question import confidence_of
+from voxpop.journal.question import Question, confidence_of
 from voxpop.model.waves import Forecast, Plan
 from voxpop.model.words import counted, percent
 from voxpop.report.summary import describe, expectation, number
@@ -22,6 +25,7 @@ from voxpop.service.study.invitations import Funnel, Invitations
 from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, State, state_of, time_of
 
+KNOWN = 64  # studies whose dates are kept, until something happens in them
 LIVES = {
     Life.DRAFT: "Draft: devices do not see it, and it can be changed until it is started.",
     Life.PAUSED: "Paused: nobody is asked and nothing is tried out until it is resumed; reports are still taken.",
@@ -53,7 +57,9 @@ class DecisionInForce(Reply, frozen=True):
     index: Count
     decision: Decision
     rounds: Annotated[Count, says("The number of rounds for which it stays in force.")]
-    block: Annotated[Count, says("The block of the wave in which these rounds are: devices record rewards by block.")]
+    block: Annotated[
+        Count, says("The block of the wave in which these rounds are: devices record rewards by block, of 0 none.")
+    ]
 
 
 class CurrentDecision(DecisionInForce, frozen=True):
@@ -96,6 +102,9 @@ class Status(Reply, frozen=True):
     reason: Annotated[str | None, says("Why the study is finished; null if it is not.")]
     warning: Annotated[str, says("What the model check found last; empty if nothing is wrong.")]
     holds: Annotated[list[StudyHold], says("Why the study stands still; empty if it goes on.")]
+    dates: Annotated[
+        str, says("When the open wave is played, and when the study should end; empty without a calendar.")
+    ]
     says: Annotated[list[str], says("The same in sentences.")]
 
 
@@ -161,7 +170,7 @@ def status_of(context: Context, study: str) -> Status:
         holds = _holds(context, connection, row, snapshot, now)
     collecting = row.stage == Stage.COLLECTING
     answered = max(funnel.answered, context.shuffled.get(study, 0)) if collecting else 0
-    plan = snapshot.pending
+    plan, asked = snapshot.pending, dated(snapshot, row, now)
     found = Status(
         study=study,
         stage=Stage(row.stage),
@@ -186,6 +195,7 @@ def status_of(context: Context, study: str) -> Status:
         reason=snapshot.ended,
         warning=snapshot.warning,
         holds=[StudyHold(hold.cause, said_of(hold)) for hold in holds],
+        dates=_dates(snapshot, asked.first, row.newest is not None) if asked else "",
         says=[],
     )
     return msgspec.structs.replace(found, says=sentences(found, snapshot.unanswered))
@@ -211,6 +221,40 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
     return holds
 
 
+def dated(snapshot: Snapshot, row: Any, now: float) -> Question | None:
+    """Return the open wave with the rounds of the calendar in which it is played; None without a calendar or a wave.
+
+    These are later than those of the journal if people lacked or took their time. If people lack now, its rounds would
+    begin with the next one.
+    """
+    question, calendar = snapshot.question, snapshot.calendar
+    if question is None or calendar is None:
+        return None
+    begun = time_of(row, now) if row.newest is None else row.opened_at
+    return replace(question, first=calendar.begun(datetime.fromtimestamp(begun, UTC)) + 1)
+
+
+@lru_cache(KNOWN)
+def _dates(snapshot: Snapshot, first: int, begun: bool) -> str:
+    """Say when the open wave is played, by when people should have answered, and when the study ends."""
+    question, calendar = snapshot.question, snapshot.calendar
+    assert question is not None
+    assert calendar is not None
+    asked, left = sum(question.rounds), snapshot.problem.horizon - snapshot.rounds
+    span, deadline = calendar.span(first, asked), timedelta(seconds=snapshot.definition.rules.deadline)
+    waits = "" if begun else ", if enough people register before"
+    takes, begins = calendar.lasting(first, question.length), calendar.written(span.begins)
+    ends = calendar.until(first, asked)
+    played = f"on {ends}" if begins == ends else f"from {begins} to {ends}"
+    said = [
+        f"Wave {question.wave} takes {takes}: it is played {played}, time of {calendar.zone}{waits}",
+        f"people then have until {calendar.written(span.ends + deadline, last=True)} to answer",
+        *calendar.changes(first, question.length),
+        f"the study's {snapshot.problem.horizon:,} rounds should end on {calendar.until(first, left)}",
+    ]
+    return "; ".join(said) + "."
+
+
 def in_force(snapshot: Snapshot, row: Any, now: float) -> DecisionInForce:
     """Return the decision in force: the arm that is played, or the best so far while none is."""
     index, left, block = snapshot.best, 0, 1
@@ -224,7 +268,14 @@ def in_force(snapshot: Snapshot, row: Any, now: float) -> DecisionInForce:
 
 
 def played_at(plan: Plan, done: int) -> tuple[int, int, int]:
-    """Return the action in force after so many rounds of a wave, for how many more of its block, and the block."""
+    """Return the action in force after so many rounds of a wave, for how many more of its block, and the block.
+
+    The block is 0 in rounds that do not count.
+    """
+    if plan.washout:
+        within = done % (plan.washout + plan.each)
+        more = plan.washout - within + (plan.each if within >= plan.washout else 0)
+        return int(plan.sequence[done]), more, int(plan.counting[done])
     if plan.orders is None:  # there may be very many rounds
         ends = np.cumsum(plan.pulls)
         place = int(np.searchsorted(ends, done, side="right"))
@@ -288,7 +339,7 @@ def sentences(status: Status, unanswered: str = "") -> list[str]:
     said = [_in_force(status, unanswered), _expected_loss(status), _certified(status)]
     if status.stage == Stage.FINISHED:
         said.append(f"Finished: {status.reason or 'no further wave is planned'}.")
-    said += [LIVES.get(status.life, ""), _forecast(status), *(hold.sentence for hold in status.holds)]
+    said += [LIVES.get(status.life, ""), _forecast(status), status.dates, *(hold.sentence for hold in status.holds)]
     if status.warning:
         said.append(f"Warning: {status.warning}")
     return [sentence for sentence in said if sentence]

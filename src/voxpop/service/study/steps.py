@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from voxpop.journal.journal import Finished, Opened
 from voxpop.model.waves import End
+from voxpop.privacy.prio3 import SEED
 from voxpop.privacy.release import HELPER, SHUFFLER
 from voxpop.service.keys import new_key
 from voxpop.service.stores.schema import newest_person
@@ -169,7 +170,7 @@ def _open(context: Context, snapshot: Snapshot) -> None:
         planned, event = replace(snapshot, wave=wave), Opened(wave.plan, wave.release)
         batch = None if wave.release.batch is None else new_key()
         changes = {"wave": wave.plan.wave, "batch": batch, "stage": Stage.OPEN, "opened_at": now, "attempt": None}
-        changes |= {"played": 0, "invited": 0, "newest": None, "short": 0}
+        changes |= {"played": 0, "invited": 0, "newest": None, "short": 0, "verify_key": secrets.token_bytes(SEED)}
         _ = planned.most_participations  # computed here, because it may take seconds, and others want to write
     with context.database.write() as connection:
         if log.lock_unmoved(connection, snapshot) is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from voxpop.journal.journal import Finished, Opened, Released
@@ -22,7 +23,7 @@ from voxpop.service.study import participants
 from voxpop.service.study.coordinator import MOST_ROUNDS
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.overview import StudyGlance
-from voxpop.service.web.routes import Message
+from voxpop.service.web.routes import JSON, OCTETS, Message
 
 MOST_STUDY_BYTES = 32 * 2**20  # of a study, and of the messages between coordinator and shuffler
 
@@ -46,6 +47,12 @@ class NewStudy(Message):
         str | None, says("8 to 128 characters that a header can hold: visible ASCII, without spaces.")
     ] = None
     draft: Annotated[bool, says("Only keep it: nobody sees it before it is started, and it can be changed.")] = False
+
+
+class Codes(Message):
+    """Enrolment codes, each for one person: 8 to 128 characters of visible ASCII, without spaces."""
+
+    codes: Annotated[list[str], Meta(max_length=10_000)]
 
 
 class LifeChange(Message):
@@ -82,8 +89,13 @@ class Registration(Message):
 
 
 class Report(Message):
-    """A report: one number for each arm; null for one that is missing, if answers are clipped."""
+    """A report: one number for each arm; null for one that is missing, if answers are clipped.
 
+    Where reports are shared, the body is the coordinator's share as bytes: a nonce, the public share, and its share of
+    Prio3SumVec.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = (JSON, OCTETS)
     report: Annotated[list[float | None], Meta(min_length=1)]
 
 
@@ -106,7 +118,15 @@ class Encoded(Message, kw_only=True):
 class ShuffledReport(Encoded, kw_only=True):
     """A report, and the batch and encoding for which the device made its noise."""
 
-    report: Annotated[list[float], Meta(min_length=1)]
+    report: Annotated[
+        Annotated[list[float], Meta(min_length=1)] | bytes,
+        says("Numbers; where reports are shared, the base64 of the helper's nonce, public share and share."),
+    ]
+
+    @property
+    def stored(self) -> bytes:
+        """The report as it is stored."""
+        return self.report if isinstance(self.report, bytes) else np.array(self.report, dtype="<f8").tobytes()
 
 
 class Announcement(Encoded, kw_only=True):
@@ -126,6 +146,13 @@ class Seal(Message):
     """The tokens whose shares are added up, as many as the batch has people."""
 
     tokens: Annotated[list[Hash], Meta(min_length=1)]
+
+
+class Verify(Message):
+    """The coordinator's verifier shares of reports, and the key under which it made them."""
+
+    key: Hash
+    verifiers: Annotated[dict[Hash, bytes], says("By token, in base64.")]
 
 
 class Total(Message):

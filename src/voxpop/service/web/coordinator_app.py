@@ -35,8 +35,11 @@ from voxpop.service.study.stages import Life
 from voxpop.service.study.status import CurrentDecision, Status, Watch, status_of, watched
 from voxpop.service.web import bodies
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, bytes_of
+from voxpop.service.web.guard import SIGNED_WITH
+from voxpop.service.web.limits import RateLimit, caller_of
 from voxpop.service.web.metrics import StudyMetrics
 from voxpop.service.web.routes import (
+    OCTETS,
     STUDY,
     Route,
     bearer,
@@ -75,10 +78,12 @@ class CoordinatorApp(Service):
         open_dashboard: bool = False,
         workers: int = 1,
         origins: frozenset[str] = frozenset(),
+        newcomers: float = 0.0,
     ) -> None:
         super().__init__(lambda: coordinator.database, origins)
         self.coordinator, self._open = coordinator, open_dashboard
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
+        self.newcomers = RateLimit(newcomers / 3600, max(1.0, newcomers))  # who register, an hour, from one address
         self.scheduler = Scheduler(coordinator)
         self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers)
         self.sign_in = SignIn(self.console)
@@ -112,9 +117,11 @@ class CoordinatorApp(Service):
         stranger = Refusal(401, "the signature is not that of this coordinator's shuffler; nothing was taken")
         if keys is None or not SIGNATURE.fullmatch(given):
             raise stranger
+        request.scope[SIGNED_WITH] = keys, given  # also a refusal, by which the shuffler ends what it sends
         if not await run_in_threadpool(self._awaits, text_in(request.path_params, "batch")):
             raise Refusal(410, "no wave waits for this batch; it was released, or never announced")
         if not keys.signed(request.method, request.scope["path"], await body_of(request).read(), given):
+            del request.scope[SIGNED_WITH]
             raise stranger
         return ""
 
@@ -155,7 +162,8 @@ class CoordinatorApp(Service):
                 await run_in_threadpool(self.coordinator.snapshots.current, study)
             most = most_bytes_of(self._known_numbers(study))
         body.limit(most)
-        report = decode(await body.read())
+        raw = request.headers.get("content-type", "").startswith(OCTETS)
+        report = await body.read() if raw else decode(await body.read())
         new = accepted(await self.uploads.put(inbox.Upload((study, wave), caller, report), len(report)))
         if new:
             self.telemetry.reports.inc()
@@ -165,15 +173,20 @@ class CoordinatorApp(Service):
     def _known_numbers(self, study: str) -> int:
         """Return how many numbers a report of the study has at most, in any wave that is known here."""
         snapshot = self.coordinator.snapshots.known(study)
-        return 0 if snapshot is None else snapshot.most_arms
+        return 0 if snapshot is None else snapshot.most_words
 
     @upload(STUDY + "/participant", role="participant", reply=bodies.Registered, headers=ENROLMENT)
     async def register(self, request: Request, study: str, caller: str, body: bodies.Registration) -> Response:
         """Register as a participant; repeating the request changes nothing."""
         code = request.headers.get("x-voxpop-enrolment")
+        address = caller_of(request.client.host) if request.client else ""
+        if (wait := self.newcomers.take(address)) > 0:
+            raise Refusal(429, "too many people registered from this address; wait, or ask the operator", wait)
         new = accepted(await self.registrations.put(participants.Newcomer(study, caller, code, body.stratum)))
         if new:
             self.scheduler.nudge(study)
+        else:
+            self.newcomers.give(address)
         return JSONResponse({"status": "registered"}, 201 if new else 200)
 
     @route("DELETE", STUDY + "/participant", "participant", bodies.Withdrawn, (404,), for_devices=True)
@@ -220,6 +233,11 @@ class CoordinatorApp(Service):
         new = self.coordinator.create(study, definition, body.enrolment_code, body.draft, caller)
         self.nudge(study)
         return JSONResponse({"study": study}, 201 if new else 200)
+
+    @route("PUT", STUDY + "/codes", "operator", participants.CodesAdded, (403, 404))
+    def add_codes(self, study: str, caller: str, body: bodies.Codes) -> participants.CodesAdded:
+        """Let each of these codes register one person; repeating the request changes nothing."""
+        return participants.add_codes(self.coordinator.context, study, body.codes, caller)
 
     @route("PUT", STUDY + "/life", "operator", bodies.LifeChanged, (403, 404, 409))
     def change_life(self, study: str, caller: str, body: bodies.LifeChange) -> Any:

@@ -19,6 +19,7 @@ from starlette.types import Lifespan, Message, Receive, Scope, Send
 from voxpop.errors import InputError
 from voxpop.service import logs
 from voxpop.service.refusals import DATABASE_AWAY, Refusal, no_database
+from voxpop.service.shuffler.signed_http import reply_kind
 from voxpop.service.web.limits import REFUSED, Body, HeldBytes, RateLimit, caller_of
 from voxpop.service.web.metrics import Telemetry
 from voxpop.service.web.routes import Route, pattern_of
@@ -28,14 +29,17 @@ UNLIMITED = ("/healthz", "/readyz")  # exempt from the rate limit
 # In the scope of a request:
 ENDLESS = "voxpop.endless"  # its reply ends only with the caller or the server
 STOPPING = "voxpop.stopping"  # the server is about to stop, so that such a reply must not begin any more
+SIGNED_WITH = "voxpop.signed"  # the keys of a request between the two servers, and its signature: the reply is signed
 
 RefusalPage = Callable[[Scope, Refusal], Response | None]  # for people; None if a program has asked
 Router = Callable[[Scope, Body, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 ORIGIN = re.compile(r"(https?)://([a-z0-9-]+(?:\.[a-z0-9-]+)*|\[[0-9a-f:]+\])(?::([1-9][0-9]{0,4}))?")
+HOST = re.compile(rb"(?:[A-Za-z0-9._~-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 USUAL_PORTS = {"http": "80", "https": "443"}  # browsers leave them out
 VARY = (b"vary", b"Origin")
+FRESH = (b"cache-control", b"no-store")  # nobody on the way, and no browser, keeps what does not say otherwise
 EXPOSED = (b"access-control-expose-headers", b"Retry-After")
 SENT = (b"access-control-allow-headers", b"authorization, content-type, x-voxpop-enrolment")
 MAX_AGE = (b"access-control-max-age", b"7200")  # seconds for which a browser need not ask again; none heeds more
@@ -109,6 +113,7 @@ class Guard:
             await self._lifespan(scope, receive, send)
             return
         start, status, begun = time.perf_counter(), 0, 0.0
+        held: Message = {}
         path, head = scope["path"], scope["headers"]
         caller = caller_of(scope["client"][0]) if scope.get("client") else ""
         body = Body(scope, receive, self._held, caller)
@@ -116,11 +121,19 @@ class Guard:
         asks = scope["method"] == "OPTIONS" and any(name == b"access-control-request-method" for name, _ in head)
 
         async def observed(message: Message) -> None:
-            nonlocal status, begun
+            nonlocal status, begun, held
             if message["type"] == "http.response.start":
                 status, begun = message["status"], time.perf_counter()
-                if readable:
-                    message = {**message, "headers": [*message["headers"], *readable]}
+                given, kept = message["headers"], any(name == b"cache-control" for name, _ in message["headers"])
+                message = {**message, "headers": [*given, *readable, *([] if kept else [FRESH])]}
+                if SIGNED_WITH in scope:  # it waits for the body, which is one message
+                    held = message
+                    return
+            elif held:
+                keys, asked = scope[SIGNED_WITH]
+                signature = keys.sign(reply_kind(status, asked), path, message["body"])
+                signed = [*held["headers"], (b"x-voxpop-signature", signature.encode())]
+                await send({**held, "headers": signed})
             await send(message)
 
         try:
@@ -129,6 +142,8 @@ class Guard:
                 await observed({"type": "http.response.start", "status": 204, "headers": allowed})
                 await observed({"type": "http.response.body"})
                 return
+            if any(name == b"host" and not HOST.fullmatch(value) for name, value in head):
+                raise Refusal(400, "the Host header is not the name of a machine; send the one of the address")
             if REFUSED in scope:
                 raise scope.pop(REFUSED)
             wait = 0.0 if path in UNLIMITED else self._rate_limit.take(caller)

@@ -54,6 +54,12 @@ class RateLimit:
             self._buckets.popitem(last=False)
         return wait
 
+    def give(self, caller: str) -> None:
+        """Put a token back that was taken for nothing."""
+        if caller in self._buckets:
+            level, seen = self._buckets[caller]
+            self._buckets[caller] = (min(self.burst, level + 1), seen)
+
 
 class HeldBytes:
     """Counts the bytes that unfinished requests hold in memory, and refuses more than there is room for."""

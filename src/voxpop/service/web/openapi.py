@@ -100,6 +100,7 @@ def _operation(route: Route) -> Schema:
         "responses": _responses(route),
     }
     if route.body is not None:
+        # A share as bytes is not listed: generators of clients make programs that do not run of two kinds of body.
         operation["requestBody"] = {"required": not route.body.optional, "content": _json(route.body)}
     return operation
 

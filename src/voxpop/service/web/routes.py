@@ -51,6 +51,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "at": {"type": "string", "pattern": "^(19|20|21)[0-9]{2}-[0-9-]{5}(T[0-9:.]{5,15}(Z|[ +-][0-9:]{5})?)?$"},
 }
 STUDY = "/v2/studies/{study}"  # the address of a study
+JSON, OCTETS = "application/json", "application/octet-stream"
 NUMBER_BYTES = 32  # the most that one number of a report may take as JSON
 OTHER_BYTES = 1024  # for everything around the numbers
 FORMER = "this service speaks version 2 of the protocol, in which phases are called waves; update what asks version 1"
@@ -162,6 +163,7 @@ class Message(msgspec.Struct, forbid_unknown_fields=True):
     """An object with these properties and no others."""
 
     optional: ClassVar[bool] = False  # a request may come without it
+    kinds: ClassVar[tuple[str, ...]] = (JSON,)  # the content types in which it may come
 
     @classmethod
     async def read(cls, request: Request) -> Self:
@@ -209,8 +211,10 @@ class Endpoint:
         caller = await self._check(request)
         if self._body is not None and not (self._body.optional and not await body.read()):
             kind = request.headers.get("content-type", "")
-            if kind != "application/json" and kind.split(";")[0].strip().lower() != "application/json":
-                raise Refusal(415, "the body must be JSON; send it with the content type application/json")
+            if kind != JSON and kind.split(";")[0].strip().lower() not in self._body.kinds:
+                raise Refusal(
+                    415, f"the body must be JSON; send it with the content type {' or '.join(self._body.kinds)}"
+                )
         response = await self._reply(request, caller)
         if scope["method"] == "HEAD":  # the same headers; a stream is not even begun
             await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx
-import numpy as np
 import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -20,10 +19,11 @@ from voxpop.service.keys import SIGNATURE, Keyring
 from voxpop.service.refusals import Refusal, accepted
 from voxpop.service.reports import Verdict
 from voxpop.service.shuffler import signed_http
-from voxpop.service.shuffler.batches import BatchProgress, EncodedReport, SealedBatch, Shuffler
+from voxpop.service.shuffler.batches import BatchProgress, CheckedShares, EncodedReport, SealedBatch, Shuffler
 from voxpop.service.stores.schema import batches
 from voxpop.service.web import bodies
-from voxpop.service.web.bodies import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport, bytes_of
+from voxpop.service.web.bodies import MOST_STUDY_BYTES, Announcement, Seal, ShuffledReport, Verify, bytes_of
+from voxpop.service.web.guard import SIGNED_WITH
 from voxpop.service.web.routes import body_of, most_bytes_of, route
 from voxpop.service.web.service import Service, upload
 
@@ -37,7 +37,8 @@ class ShufflerApp(Service):
     title = "voxpop shuffler"
     description = (
         "A shuffler takes encoded reports, waits for a whole batch, and forwards the number of ones per coordinate. Of "
-        "shares it is a helper, and tells the coordinator their total once, for the tokens that it names. The "
+        "shares it is a helper: it checks their proofs with the coordinator, and tells it their total once, for the "
+        "tokens that it names. The "
         'x-voxpop-role of an operation says who may call it. Errors are {"error": one sentence}.'
     )
 
@@ -48,7 +49,7 @@ class ShufflerApp(Service):
         self.shuffler, self.url, self.keys = shuffler, coordinator_url, Keyring.of(key)
         self.checks["coordinator"] = self.coordinator
         self.uploads: GroupWriter[EncodedReport, Verdict] = GroupWriter(shuffler.store)
-        self._client = httpx.Client(timeout=30)
+        self._client = httpx.Client()
         self._stopping = False
         self._counted = asyncio.Event()  # a report was counted, and a batch may be whole
         self._coordinates: dict[str, int] = {}  # by batch
@@ -61,12 +62,19 @@ class ShufflerApp(Service):
             request.method, path, await body_of(request).read(), given
         ):
             raise Refusal(401, "the signature is not that of this shuffler's coordinator; nothing was taken")
+        request.scope[SIGNED_WITH] = self.keys, given
         return ""
 
     @route("PUT", BATCH, "coordinator", BatchProgress, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
     def announce(self, batch: str, body: Announcement) -> BatchProgress:
         """Announce a batch, new tokens, tokens whose time is over, and those to forget; may be repeated."""
         return self.shuffler.announce(batch, body.batch, *map(bytes_of, (body.tokens, body.overdue, body.forget)))
+
+    @route("PUT", BATCH + "/verify", "coordinator", CheckedShares, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
+    def verify(self, batch: str, body: Verify) -> CheckedShares:
+        """Check the proofs of shares with the coordinator's verifier shares; may be repeated."""
+        shares = {bytes.fromhex(token): share for token, share in body.verifiers.items()}
+        return self.shuffler.verify(batch, bytes.fromhex(body.key), shares)
 
     @route("PUT", BATCH + "/seal", "coordinator", SealedBatch, (404, 409, 410), most_bytes=MOST_STUDY_BYTES)
     def seal(self, batch: str, body: Seal) -> SealedBatch:
@@ -85,9 +93,8 @@ class ShufflerApp(Service):
         known = self._coordinates.get(batch, 0) or await run_in_threadpool(self._coordinates_of, batch)
         body_of(request).limit(most_bytes_of(known))
         report = await ShuffledReport.read(request)
-        numbers = np.array(report.report, dtype="<f8").tobytes()
-        encoded = EncodedReport(batch, caller, numbers, report.batch)
-        new = accepted(await self.uploads.put(encoded, len(numbers)))
+        encoded = EncodedReport(batch, caller, report.stored, report.batch)
+        new = accepted(await self.uploads.put(encoded, len(encoded.body)))
         if new:
             self.telemetry.reports.inc()
             self._counted.set()
@@ -117,7 +124,11 @@ class ShufflerApp(Service):
     def _forward(self) -> None:
         self.shuffler.database.scrub()
         for batch, total in self.shuffler.sealed():
-            answer = signed_http.send(self._client, self.keys, self.url, f"/v2/batches/{batch}/total", total)
+            try:
+                answer = signed_http.send(self._client, self.keys, self.url, f"/v2/batches/{batch}/total", total)
+            except httpx.DecodingError as error:  # no reply of the coordinator's; it may take the others
+                logs.fault("forward", error)
+                continue
             if answer.status_code in (200, 201, 410):  # 410: presumably released already
                 self.shuffler.taken(batch)
             else:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
-from voxpop.simulation.formula import FUNCTIONS, LONGEST, Formula
+from voxpop.model.formula import FUNCTIONS, LONGEST, Formula
 
 X, Y = 2.5, -1.25
 KNOWN = {"x": np.array(X), "y": np.array(Y), "plan": np.array("plus")}

@@ -1,4 +1,4 @@
-"""A formula for a person's reward, such as `(price - 1.5) * (wtp >= price)`, computed for all people at once.
+"""A formula, such as `(price - 1.5) * (wtp >= price)`, computed for all people or decisions at once.
 
 The text is taken apart by Python's own parser and computed with NumPy; nothing in it is ever executed. It may hold
 numbers, names, words in quotes, + - * / **, comparisons, and, or, not, `a if c else b`, and the functions below. A
@@ -203,6 +203,11 @@ class Formula:
         lines = self.text.splitlines(keepends=True)  # the parser counts bytes in lines, and people characters from 1
         before = "".join(lines[: node.lineno - 1]) + lines[node.lineno - 1].encode()[: node.col_offset].decode()
         return InputError(f"{self}: {part!r} at character {len(before) + 1} {reason}")
+
+
+def column_of(cells: Sequence[Any]) -> Values:
+    """Return the values of a name as numbers, or as words."""
+    return np.array(cells if any(isinstance(cell, str) for cell in cells) else [float(cell) for cell in cells])
 
 
 def _is_number(values: Values) -> bool:
