@@ -11,8 +11,8 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from voxpop.calibration import Pilot, calibrate
-from voxpop.calibration.likelihood import KERNELS
 from voxpop.calibration.protected import Protection
+from voxpop.calibration.search import KERNELS
 from voxpop.errors import Array
 from voxpop.io.studyfile import write_study
 from voxpop.io.tables import read_pilot_table

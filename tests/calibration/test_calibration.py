@@ -11,8 +11,9 @@ from scipy.stats import multivariate_normal
 
 from tests.helpers_cli import draw, pilot_of_model, refusal
 from voxpop.calibration.fit import Calibration, Estimate, calibrate
-from voxpop.calibration.likelihood import Design, Fit, Prior
+from voxpop.calibration.likelihood import Design
 from voxpop.calibration.pilot import Pilot
+from voxpop.calibration.search import Fit, Prior
 from voxpop.errors import Array, InputError
 from voxpop.model.decisions import Choice, Decisions, Float, Space
 from voxpop.model.kernels import Constant, Matern, SquaredExponential

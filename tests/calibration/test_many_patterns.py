@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from voxpop.calibration import likelihood
+from voxpop.calibration import search
 from voxpop.calibration.doubts import doubts
 from voxpop.calibration.fit import Calibration, calibrate
-from voxpop.calibration.likelihood import KERNELS, STARTS, Design, Evaluation, Fit, Prior
+from voxpop.calibration.likelihood import Design, Evaluation
 from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import Protection
+from voxpop.calibration.search import KERNELS, STARTS, Fit, Prior
 from voxpop.calibration.tails import outlier, signed_skewness
 from voxpop.errors import Array, InputError
 from voxpop.gp.belief import believe, pilot_rows
@@ -111,7 +112,7 @@ def test_where_everybody_tried_something_else_few_evaluations_take_all_actions(m
     calibrate(random_pilot(150))
     assert set(sizes) > {450}
     assert sizes.count(450) < 20
-    assert max(size for size in sizes if size < 450) <= likelihood.COARSE
+    assert max(size for size in sizes if size < 450) <= search.COARSE
 
 
 @pytest.mark.parametrize("dimensions", [1, 2])
@@ -121,7 +122,7 @@ def test_a_refined_maximum_is_that_of_a_search_with_all_actions(
     pilot, axes = random_pilot(90, dimensions=dimensions), {f"x{i}": 1 for i in range(dimensions)}
     points, groups = pilot.decisions.points, pilot.groups()
     refined = Fit.search("matern-3/2", points, axes, groups)
-    monkeypatch.setattr(likelihood, "COARSE", 10**6)
+    monkeypatch.setattr(search, "COARSE", 10**6)
     searched = Fit.search("matern-3/2", points, axes, groups)
     assert refined.log_density == pytest.approx(searched.log_density, abs=1e-4)
     np.testing.assert_allclose(refined.theta, searched.theta, atol=0.02 * refined.prior.spread.min())
@@ -130,7 +131,7 @@ def test_a_refined_maximum_is_that_of_a_search_with_all_actions(
 def test_the_search_says_how_far_it_is() -> None:
     said: list[int] = []
     calibrate(random_pilot(20, grid=6), watch=lambda: said.append(1))
-    assert len(said) == 3 * likelihood.SEARCHES == 3 * (len(STARTS) + 1)
+    assert len(said) == 3 * search.SEARCHES == 3 * (len(STARTS) + 1)
 
 
 def study_of(found: Calibration, space: Space, path: Path) -> tuple[str, Problem]:

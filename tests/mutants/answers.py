@@ -293,7 +293,7 @@ FAULTS = [
     Fault(
         "single answers in the study file",
         "Answers of people whom nobody was asked like are kept as they are, not averaged.",
-        "calibration/likelihood.py",
+        "calibration/search.py",
         "if all(group.people > 1 or",
         "if all(True or",
         ("calibration/test_many_patterns.py::test_no_single_answer_stands_in_the_study_file_and_nothing_is_lost",),

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from voxpop.calibration.likelihood import KERNELS, Evaluation, Fit
+from voxpop.calibration.likelihood import Evaluation
 from voxpop.calibration.pilot import Group, Pilot
 from voxpop.calibration.protected import Protection
+from voxpop.calibration.search import KERNELS, Fit
 from voxpop.calibration.shocks import ShockEstimate, estimate_shocks, shocks_of_rounds
 from voxpop.calibration.tails import skewness
 from voxpop.errors import InputError, require_choice, require_number

@@ -9,8 +9,8 @@ import typer
 
 from voxpop.calibration.doubts import LEVEL, doubts
 from voxpop.calibration.fit import Calibration, require_settings
-from voxpop.calibration.likelihood import KERNELS, SEARCHES
 from voxpop.calibration.protected import Protection, require_bounds
+from voxpop.calibration.search import KERNELS, SEARCHES
 from voxpop.calibration.tails import people_needed
 from voxpop.cli.display import console, progress, say, table_of
 from voxpop.cli.options import COLUMNS, Names, roles_of
