@@ -37,8 +37,9 @@ def wrongs(run: Simulation) -> list[str]:
     if most > 1:
         found.append(f"somebody took part {most} times")
     heard: dict[int, list[list[float]]] = {wave: [] for wave in counted}
+    made = run.made
     for token in sorted(stored):
-        wave, report = run.made[token]
+        wave, report = made[token]
         heard[wave].append(report)
     voided = bool(run.counts["voided"])  # then people were told so in vain
     if run.acknowledged - stored and not voided:
