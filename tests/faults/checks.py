@@ -41,6 +41,8 @@ def wrongs(run: Simulation) -> list[str]:
     for token in sorted(stored):
         wave, report = made[token]
         heard[wave].append(report)
+    if run.lies & stored:
+        found.append(f"{len(run.lies & stored)} reports with a wrong proof were counted")
     voided = bool(run.counts["voided"])  # then people were told so in vain
     if run.acknowledged - stored and not voided:
         found.append(f"{len(run.acknowledged - stored)} reports were acknowledged, and not counted")
