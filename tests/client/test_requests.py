@@ -1,5 +1,8 @@
 """What a device's requests carry, and where they go: whatever client an app gives, and whatever a server replies."""
 
+import zlib
+from collections.abc import Callable, Iterator
+
 import httpx
 import pytest
 
@@ -11,11 +14,16 @@ from voxpop.client import Device, Outcome, Promise
 class Portal:
     """A coordinator that sets cookies and redirects what it is told to."""
 
-    def __init__(self, redirected: str = "", status: int = 307) -> None:
+    def __init__(
+        self, redirected: str = "", status: int = 307, reply: Callable[[], httpx.Response] | None = None
+    ) -> None:
         self.redirected, self.status, self.asked = redirected, status, list[httpx.Request]()
+        self.reply = reply  # to everything, if there is one
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request)
+        if self.reply is not None:
+            return self.reply()
         name = request.url.path.rsplit("/", 1)[-1]
         headers = {"set-cookie": "who=you; Path=/", "location": f"https://elsewhere.example/{name}"}
         if name == self.redirected:
@@ -56,3 +64,28 @@ def test_no_request_carries_a_cookie_or_a_password() -> None:
     for request in portal.asked:
         assert "cookie" not in request.headers
         assert request.headers["authorization"].startswith("Bearer ")
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_reply_that_is_endless_or_unpacks_into_gigabytes_is_no_answer(
+    packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("voxpop.client.retries.REPLY_BYTES", 2**20)
+    read, packer = [], zlib.compressobj()
+
+    def parts() -> Iterator[bytes]:
+        for place in range(60):
+            read.append(place)
+            zeros = bytes(2**17)
+            yield packer.compress(zeros) + packer.flush(zlib.Z_SYNC_FLUSH) if packed else zeros
+
+    portal = Portal(
+        reply=lambda: httpx.Response(200, headers={"content-encoding": "deflate"} if packed else {}, content=parts())
+    )
+    assert portal.device().check_in() is Outcome.OFFLINE
+    assert len(read) <= 10
+
+
+def test_a_reply_that_takes_for_ever_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("voxpop.client.retries.REPLY_SECONDS", -1.0)
+    assert Portal().device().check_in() is Outcome.OFFLINE

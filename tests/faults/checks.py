@@ -37,9 +37,12 @@ def wrongs(run: Simulation) -> list[str]:
     if most > 1:
         found.append(f"somebody took part {most} times")
     heard: dict[int, list[list[float]]] = {wave: [] for wave in counted}
+    made = run.made
     for token in sorted(stored):
-        wave, report = run.made[token]
+        wave, report = made[token]
         heard[wave].append(report)
+    if run.lies & stored:
+        found.append(f"{len(run.lies & stored)} reports with a wrong proof were counted")
     voided = bool(run.counts["voided"])  # then people were told so in vain
     if run.acknowledged - stored and not voided:
         found.append(f"{len(run.acknowledged - stored)} reports were acknowledged, and not counted")

@@ -15,7 +15,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from tests.service.chaos import Noting
 from tests.service.world import SECRET, STUDY, definition, private
 from voxpop.client import Device, Outcome
 from voxpop.client.device import OCTETS
+from voxpop.client.storage import Outgoing
 from voxpop.errors import InputError
 from voxpop.privacy import Simulated
 from voxpop.service.demo.crowd import promise_of
@@ -52,6 +53,14 @@ HORIZON, WAVES, FLOOR, SPARE = 4, 3, 4, 3
 TICKS = 260  # while things break
 HEALING = 400  # rounds after which a study that does not end is stuck
 DEADLINE = 100.0
+
+
+class Lying(Noting):
+    """The memory of a device that changes its share, so that its proof is wrong."""
+
+    def keep_within(self, outgoing: Outgoing, most: int) -> Outgoing | None:
+        changed = outgoing.body[:-1] + bytes([outgoing.body[-1] ^ 1])
+        return super().keep_within(replace(outgoing, body=changed), most)
 
 
 class Killed(BaseException):
@@ -249,12 +258,14 @@ class Simulation:
     counts: Counter[str] = field(default_factory=Counter)
     late: list[tuple[str, Callable[[], Any]]] = field(default_factory=list)  # messages that are on their way
     acknowledged: set[bytes] = field(default_factory=set)  # the hashes of the tokens whose devices were told so
+    lies: set[bytes] = field(default_factory=set)  # the same of devices whose proofs are wrong
     plays: int = 0
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"faults {self.seed}")
         self.chances = Chances.of(self.rng)
         self.model = self.rng.choice(MODELS)
+        self.liars = self.rng.choice([0.0, 0.0, 0.2]) if self.model == "aggregate" else 0.0
         shared = self.model in ("shuffle", "aggregate")
         self.floor = 12 if shared else FLOOR
         trust = None if self.model == "none" else private(self.model, self.floor)
@@ -344,10 +355,11 @@ class Simulation:
         named: dict[str, Any] = {"attempts": 1, "sleep": lambda _: None, "clock": lambda: 0.0}  # no time passes
         device = Device(HERE, STUDY, self.promise, http=self.http, source=source, **named)
         device.memory.close()
-        device.memory = Noting()
-        for wave in range(1, 12):
-            for arm in range(6):
-                device.record(wave, arm, 0.3 + 0.1 * arm + 0.01 * len(self.devices))
+        device.memory = Lying() if self.rng.random() < self.liars else Noting()
+        with device.memory._transaction():  # one transaction for all is much faster
+            for wave in range(1, HORIZON + 1):
+                for arm in range(6):
+                    device.record(wave, arm, 0.3 + 0.1 * arm + 0.01 * len(self.devices))
         self.devices.append(device)
 
     def check_in(self, device: Device) -> None:
@@ -362,9 +374,10 @@ class Simulation:
         self.trace("device", self.devices.index(device), outcome)
         if outcome is Outcome.ANSWERED:
             assert isinstance(device.memory, Noting)
+            self.counts["lied"] += isinstance(device.memory, Lying)
             made = kept or device.memory.kept
             assert made is not None
-            self.acknowledged.add(hash_key(made.token))
+            (self.lies if isinstance(device.memory, Lying) else self.acknowledged).add(hash_key(made.token))
 
     @property
     def made(self) -> dict[bytes, tuple[int, list[float]]]:
@@ -478,7 +491,7 @@ class Simulation:
                 _, work = self.late.pop(0)
                 with suppress(httpx.HTTPError, Refusal, InputError, *DATABASE_AWAY):
                     work()
-            self.now += DEADLINE / 7
+            self.now += DEADLINE / 3
             short = status_of(self.coordinators[0].does.context, STUDY)
             for _ in range(self.floor if short.short or short.stage == "open" else 0):
                 self.new_device()

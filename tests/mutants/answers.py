@@ -362,4 +362,12 @@ FAULTS = [
         "if True",
         ("io/test_wide.py::test_a_wide_table_says_what_a_long_one_says",),
     ),
+    Fault(
+        "people with invisible marks",
+        "Ann with a variation selector behind her name is somebody else, and answers twice.",
+        "model/words.py",
+        'INVISIBLE.sub("", unicodedata.normalize("NFKC", shown.casefold()))',
+        'unicodedata.normalize("NFKC", shown.casefold())',
+        (f"{NAMES}::test_a_person_has_one_name",),
+    ),
 ]

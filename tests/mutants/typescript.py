@@ -174,4 +174,20 @@ FAULTS = [
         "y",
         OWN,
     ),
+    Fault(
+        "ts: endless replies read",
+        "A device reads whatever a server sends into its memory.",
+        "requests.ts",
+        "(size += part.value.length) > MOST_REPLY",
+        "(size += part.value.length) < 0",
+        OWN,
+    ),
+    Fault(
+        "ts: this machine by another name",
+        "A coordinator at localhost is its own helper at helper.localhost.",
+        "addresses.ts",
+        "(.*\\.)?localhost",
+        "localhost",
+        OWN,
+    ),
 ]

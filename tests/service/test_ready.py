@@ -155,7 +155,12 @@ def test_a_service_that_cannot_write_is_not_ready(tmp_path: Path, kind: Kind) ->
     with site(str(tmp_path / "c.db"), kind) as (client, database):
         assert client.get("/readyz").status_code == 200
         with ExitStack() as full:
-            with database.write():  # a transaction half written now would leave room in the log for a small one
+            reader = full.enter_context(closing(sqlite3.connect(tmp_path / "c.db", isolation_level=None)))
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM marks").fetchall()  # as long as somebody reads, the log does not begin anew
+            with database.write() as connection:  # and now it ends where its file does: it has no room from before
+                connection.exec_driver_sql("INSERT INTO marks VALUES ('large', zeroblob(1000000))")
+            with database.write():  # a transaction half written now would leave room for a small one
                 full.enter_context(no_more_than((tmp_path / "c.db-wal").stat().st_size))
             said = client.get("/readyz")
             assert (said.status_code, "SQLITE_IOERR_WRITE" in said.text) == (503, True)

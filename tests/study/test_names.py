@@ -26,7 +26,8 @@ DELTA = 1e-6
 SAME: list[list[Any]] = [
     [7, 7.0, "7", "7.0", "7.", " 7 ", "+7", "007", np.int64(7), np.float64(7.0), "\uff17"],
     [10**16, 1e16, "1e16", "1E+16", "10000000000000000"],
-    ["ann", "Ann", "ANN ", "\tann", "ann\u00a0", "\ufeffann", "a\u200bnn"],
+    ["ann", "Ann", "ANN ", "\tann", "ann\u00a0", "\ufeffann", "a\u200bnn", "ann\x00", "\x08ann", "ann\x7f"],
+    ["bo", "bo\ufe0f", "b\u034fo", "\u3164bo", "bo\u115f", "b\u180bo", "bo\uffa0", "bo\U000e0101"],
     ["ren\u00e9 b", "rene\u0301 b", "REN\u00c9  B", "Rene\u0301\u2003b"],
     ["stra\u00dfe", "STRASSE"],
     ["\u212bsa", "\u00e5sa", "A\u030asa"],

@@ -105,6 +105,12 @@ ONE_SERVER = [
     ("https://[2001:db8::1]", "https://[2001:DB8:0:0:0:0:0:1]:9"),
     ("http://localhost:8000", "http://127.0.0.1:8000"),
     ("http://127.1:8000", "http://[::1]:8000"),
+    ("http://127.0.0.1:8000", "http://0.0.0.0:8000"),
+    ("http://localhost:8000", "http://[::]:8000"),
+    ("http://localhost:8000", "http://helper.localhost:8000"),
+    ("https://192.0.2.1", "https://[::192.0.2.1]"),
+    ("https://192.0.2.1", "https://[::ffff:0:192.0.2.1]"),
+    ("https://192.0.2.1", "https://[64:ff9b::192.0.2.1]"),
 ]
 HOSTILE: list[tuple[str, Data, str]] = [
     ("a wave that is none", {"wave": None}, "describes its wave as"),

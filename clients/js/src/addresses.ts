@@ -10,7 +10,7 @@ export function originOf(name: string, url: unknown): Origin {
     throw new InputError(`${name} must be an address, such as https://study.example, got ${shown(url)}`);
   }
   const { protocol: scheme, hostname, port } = parts; // 127.1 and 0x7f.1 are written out by now
-  const host = hostname.replace(/\.+$/, "").replace(/^\[::ffff:(\w+):(\w+)\]$/, (_, ...halves: string[]) =>
+  const host = hostname.replace(/\.+$/, "").replace(/^\[(?:::(?:ffff:(?:0:)?)?|64:ff9b::)(\w+):(\w+)\]$/, (_, ...halves: string[]) =>
     halves.slice(0, 2).map((half) => `${parseInt(half, 16) >> 8}.${parseInt(half, 16) & 255}`).join("."),
   );
   return { scheme, host, port: port || (scheme === "https:" ? "443" : "80") };
@@ -19,6 +19,6 @@ export function originOf(name: string, url: unknown): Origin {
 /** True for the same host at any port; on the device's own machine, in demonstrations, ports are compared instead. */
 export function sameMachine(...both: [Origin, Origin]): boolean {
   const [one, other] = both;
-  const local = both.every(({ host }) => /^(127\..*|localhost|\[::1\])$/.test(host));
+  const local = both.every(({ host }) => /^(127\..*|0\.0\.0\.0|(.*\.)?localhost|\[::1?\])$/.test(host));
   return local ? one.port === other.port : one.host === other.host;
 }

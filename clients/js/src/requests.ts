@@ -9,6 +9,7 @@ const MOST_PAUSE = 60; // seconds, whatever Retry-After says
 const WIDEST = 25; // characters of a number in JSON and its comma: -2.2250738585072014e-308,
 const ROOM = 256; // bytes
 const TIMEOUT = 30_000; // milliseconds for one request
+const MOST_REPLY = 2 ** 25; // bytes, unpacked
 
 /** A reply: its status, and its JSON object, which is empty if it holds none. */
 export type Answer = { address: string; status: number; document: Record<string, unknown> };
@@ -57,7 +58,7 @@ export class Caller {
           referrerPolicy: "no-referrer",
           signal: AbortSignal.timeout(TIMEOUT),
         });
-        const answer = { address, status: reply.status, document: documentOf(await reply.text()) };
+        const answer = { address, status: reply.status, document: documentOf(await textOf(reply)) };
         if (!isNotNow(answer) || attempt >= this.attempts) return answer;
         pause = Math.max(pause, secondsOf(reply.headers.get("retry-after"), reply.headers.get("date")));
       } catch (error) {
@@ -89,6 +90,19 @@ export function refusalOf({ status, document }: Answer): string | null {
 /** True if a voxpop service says that it did what was asked. */
 export function isDone({ status, document }: Answer, ...statuses: string[]): boolean {
   return (status === 200 || status === 201) && statuses.includes(document["status"] as string);
+}
+
+/** Read a reply as a whole; one that is endless, or unpacks into more than any has, is no answer. */
+async function textOf({ body }: Response): Promise<string> {
+  const [decoder, reader] = [new TextDecoder(), body?.getReader()];
+  let [text, size] = ["", 0];
+  for (let part; reader && !(part = await reader.read()).done; text += decoder.decode(part.value, { stream: true })) {
+    if ((size += part.value.length) > MOST_REPLY) {
+      void reader.cancel();
+      throw new Error("the reply is larger than any reply of a service");
+    }
+  }
+  return text + decoder.decode();
 }
 
 function documentOf(text: string): Record<string, unknown> {

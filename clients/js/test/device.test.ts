@@ -437,3 +437,24 @@ test("the helper gets its share first, and the coordinator only if the helper to
     assert.equal((await other.memory.read()).outgoing, null);
   }
 });
+
+test("a reply that never ends is no answer", async () => {
+  let parts = 0;
+  const endless = () =>
+    new ReadableStream({
+      pull(stream) {
+        parts++;
+        stream.enqueue(new Uint8Array(2 ** 22));
+      },
+    });
+  const device = new Device({
+    url: "https://coordinator.example",
+    study: "tea",
+    promise: CENTRAL,
+    storage: new MemoryStorage(),
+    attempts: 1,
+    fetch: async () => new Response(endless()),
+  });
+  assert.equal(await device.checkIn(), Outcome.OFFLINE);
+  assert.ok(parts < 20);
+});

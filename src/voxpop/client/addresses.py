@@ -11,6 +11,9 @@ import httpx
 
 from voxpop.errors import InputError
 
+# How addresses of IPv6 begin that hold one of IPv4: mapped, compatible, translated, and of gateways (NAT64).
+EMBEDDING = [ipaddress.IPv6Address(start).packed[:12] for start in ("::ffff:0:0", "::", "::ffff:0:0:0", "64:ff9b::")]
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -28,9 +31,10 @@ class Origin:
     def local(self) -> bool:
         """True on the device's own machine, where demonstrations and tests run their servers."""
         try:
-            return ipaddress.ip_address(self.host).is_loopback
+            found = ipaddress.ip_address(self.host)
+            return found.is_loopback or found.is_unspecified  # which leads here, too
         except ValueError:
-            return self.host == "localhost"
+            return f".{self.host}".endswith(".localhost")
 
     def same_machine(self, other: Origin) -> bool:
         """Return True for the same host at any port; on the device's own machine ports are compared instead."""
@@ -61,4 +65,5 @@ def _host(written: str) -> str:
             number = ipaddress.ip_address(socket.inet_aton(host))
         except (OSError, ValueError):
             return host
-    return str(getattr(number, "ipv4_mapped", None) or number)
+    inner = int.from_bytes(number.packed[-4:])
+    return str(ipaddress.IPv4Address(inner) if number.packed[:-4] in EMBEDDING and inner > 1 else number)

@@ -10,6 +10,7 @@ import math
 import random
 import time
 from collections.abc import Callable
+from contextlib import closing
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ NOT_NOW = (408, 425, 429)  # and every status of 500 or more
 WIDEST = 25  # characters of a number in JSON and its comma: -2.2250738585072014e-308,
 ROOM = 256  # bytes
 MOST_PAUSE = 60.0  # seconds, whatever Retry-After says
+REPLY_BYTES, REPLY_SECONDS = 2**25, 60.0  # that a reply may have and take
 
 
 def body_of(said: dict[str, Any] | bytes) -> bytes:
@@ -58,7 +60,7 @@ class Caller:
             try:
                 request = self._http.build_request(method, address, headers=headers, content=body)
                 request.headers.pop("cookie", None)  # it would tell who asks, whatever client an app gives
-                answer = self._http.send(request, auth=None, follow_redirects=False)
+                answer = read(self._http.send(request, auth=None, follow_redirects=False, stream=True))
                 if not is_not_now(answer) or attempt >= self._attempts:
                     return answer
                 pause = max(pause, seconds_of(answer.headers.get("retry-after", "")))
@@ -67,6 +69,18 @@ class Caller:
                     raise
             self._sleep(pause)
             attempt += 1
+
+
+def read(answer: httpx.Response) -> httpx.Response:
+    """Read a reply as a whole; one that is endless, or unpacks into more than any has, is no answer."""
+    content, end = bytearray(), time.monotonic() + REPLY_SECONDS
+    with closing(answer):
+        for part in answer.iter_bytes():
+            content += part
+            if len(content) > REPLY_BYTES or time.monotonic() > end:
+                raise httpx.ReadError("the reply is larger than any reply of a service, or takes too long")
+    kept = {name: answer.headers[name] for name in ("retry-after",) if name in answer.headers}
+    return httpx.Response(answer.status_code, headers=kept, content=bytes(content), request=answer.request)
 
 
 def is_not_now(answer: httpx.Response) -> bool:

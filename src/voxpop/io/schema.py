@@ -275,8 +275,8 @@ def unpack(kind: str, text: str, source: str, decode: Callable[[dict[str, Any]],
         raise InputError(
             f"{source} is damaged (line {error.lineno}, column {error.colno}: {error.msg}); {remedy}"
         ) from None
-    except RecursionError:
-        raise InputError(f"{source} is damaged (nested too deeply); {remedy}") from None
+    except (RecursionError, ValueError):
+        raise InputError(f"{source} is damaged (nested too deeply, or a number is too long); {remedy}") from None
     document = document if isinstance(document, dict) else {}
     require_version(document, kind, VERSION, source)
     content = document.get("content")

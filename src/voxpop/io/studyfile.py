@@ -53,6 +53,7 @@ SHOCKS = {
     "shock_std": "what a round does to everybody alike, such as the weather: its standard deviation",
     "shock_freedom": "the degrees of freedom with which that is known",
 }
+DEEPEST = 20  # tables and lists within each other
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
 
 
@@ -65,9 +66,19 @@ def read_study(path: Path) -> tuple[Problem, Policy, dict[str, Any]]:
 def parse_study(path: Path, text: str) -> dict[str, Any]:
     """Return the tables of a study file, of which nothing is checked yet; the path is only what errors call it."""
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        found = tomllib.loads(text)
+        _require_shallow(found)
+        return found
+    except (ValueError, RecursionError) as error:  # a ValueError is also a number of thousands of digits
         raise InputError(f"{path} is not valid TOML: {error}; correct the file there") from None
+
+
+def _require_shallow(value: Any, levels: int = DEEPEST) -> None:
+    """Refuse a value that goes deeper than any table of a study."""
+    if not levels:
+        raise RecursionError(f"tables and lists are nested more than {DEEPEST} deep")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _require_shallow(part, levels - 1)
 
 
 def study_of(path: Path, data: Mapping[str, Any]) -> tuple[Problem, Policy]:

@@ -27,6 +27,9 @@ def describe(decision: Any) -> str:
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,40}(\.0*)?(e\+?[0-9]{1,2})?")  # a number that some program made a float of
 
+# Signs that are not shown, and that Unicode counts as letters or marks: fillers, joiners, variation selectors.
+INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+
 
 def person_of(value: object) -> str:
     """Return the name by which a person is counted, the same however programs and people write it.
@@ -40,9 +43,9 @@ def person_of(value: object) -> str:
     if value is None or value != value:  # NaN
         raise InputError("a person has no name; fill in who answered")
     text = str(value)
-    if not text.isascii():
-        shown = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
-        text = unicodedata.normalize("NFKC", shown.casefold())
+    if not (text.isascii() and text.isprintable()):
+        shown = "".join(sign for sign in text if sign.isspace() or unicodedata.category(sign) not in ("Cf", "Cc"))
+        text = INVISIBLE.sub("", unicodedata.normalize("NFKC", shown.casefold()))
     text = " ".join(text.casefold().split())
     if not text:
         raise InputError(f"a person has no name, got {value!r}; fill in who answered")

@@ -266,6 +266,8 @@ def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
     ("content", "said"),
     [
         (b"name = ", "not valid TOML"),
+        (b"horizon = " + b"9" * 5000, "not valid TOML"),
+        (b".".join([b"a"] * 3000) + b" = 1", "nested more than 20 deep"),
         (b"\xff\xfe\x00", "is no text"),
         (b"horizon = 3", "parameters"),
         (FILE.replace("noise_std = 0.2", "noise_std = -1").encode(), "noise_std"),
