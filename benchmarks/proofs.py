@@ -147,11 +147,11 @@ def main() -> None:
         decided = milliseconds(lambda: PRIO3.messages(ours, theirs), 3) / REPORTS
         one, other = (milliseconds(lambda holder=holder: verified(holder), 3) / REPORTS for holder in (0, 1))
         print(f"verifying a report: {one:.2f} ms at the coordinator, {other + decided:.2f} ms at the helper")
-        print(f"  the helper's rate is {one / (other + decided):.2f} of the coordinator's")
         print(f"  a verifier share has {PRIO3.verifier_bytes:,} bytes")
         at_coordinator, at_helper = stored(Path(name))
         print(f"storing a share: {at_coordinator:.2f} ms at the coordinator, {at_helper:.2f} ms at the helper")
-        print(f"  the helper's rate is {at_coordinator / at_helper:.2f} of the coordinator's")
+        whole = (at_coordinator + one) / (at_helper + other + decided)
+        print(f"  storing and verifying, the helper's rate is {whole:.2f} of the coordinator's")
     print("moving a total:")
     moved()
 
