@@ -4,7 +4,8 @@
 
 Proofs are made by the device in Python, in Node and, with --chromium, in the system's Chromium; verified 1,000 at a
 time, as a coordinator and as a helper; and both servers store uploads, 100 at a time, into SQLite. Times are those
-of the quickest tenth, which other programs on the machine disturb least. Then devices try to move a total: by the largest report that is in range, and by reports that are not.
+of the quickest tenth, which other programs on the machine disturb least. Then devices try to move a total: by the
+largest report that is in range, and by reports that are not.
 """
 
 import json
