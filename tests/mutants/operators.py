@@ -170,4 +170,20 @@ FAULTS = [
         "return True",
         (f"{KEYS}::test_over_http_viewers_see_their_study_and_change_nothing",),
     ),
+    Fault(
+        "somebody else after withdrawing",
+        "Whoever took part and withdrew frees a place for another key of theirs, again and again.",
+        "service/study/participants.py",
+        "people.c.withdrawn & (people.c.participations > 0)",
+        "people.c.withdrawn & (people.c.participations < 0)",
+        ("service/test_enrolment.py::test_who_took_part_and_withdrew_does_not_come_back_as_somebody_else",),
+    ),
+    Fault(
+        "texts that no page can hold",
+        "A study has a label with a control character, and its page and pictures are no XML.",
+        "service/study/definition.py",
+        "\\x00-\\x08",
+        "",
+        (f"{NONSENSE}::test_texts_that_no_page_can_show_are_refused",),
+    ),
 ]

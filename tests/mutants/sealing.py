@@ -62,7 +62,7 @@ FAULTS = [
         SEALED,
         "factor(DRAWN * level / n) *",
         "factor(DRAWN * level) *",
-        (f"{SEALING}::test_a_finite_population_is_meant_itself_with_its_own_best_action",),
+        (f"{SEALING}::test_the_draw_of_a_finite_population_is_bounded_for_all_actions_together",),
     ),
     Fault(
         "taking back costs nothing",

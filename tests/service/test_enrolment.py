@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from tests.service.test_http import KEY, Site, as_
 from tests.service.world import STUDY, definition, enrol, world
 from voxpop.policies import make_policy
-from voxpop.service.keys import new_key
+from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import codes, people
 from voxpop.service.study import participants
@@ -75,6 +75,19 @@ def test_no_more_people_register_than_there_are(address: str) -> None:
         participants.withdraw(context, STUDY, keys[1])
         assert enrol(it.coordinator, STUDY, new_key(), ONCE[0]) is True  # whose code was not spent on a refusal
         refused(it.coordinator, ONCE[1], 409)
+
+
+def test_who_took_part_and_withdrew_does_not_come_back_as_somebody_else(address: str) -> None:
+    with world(address, definition(policy=make_policy("waves", population=5))) as it:
+        context, keys = it.coordinator.context, [new_key() for _ in range(5)]
+        assert participants.register(context, [Newcomer(STUDY, key) for key in keys]) == [True] * 5
+        with context.database.write() as connection:
+            took_part = people.c.key_hash.in_([hash_key(key) for key in keys[:2]])
+            connection.execute(sa.update(people).where(took_part).values(participations=1))
+        for key in keys[:3]:
+            participants.withdraw(context, STUDY, key)
+        assert enrol(it.coordinator, STUDY, new_key()) is True  # instead of the one who was never asked
+        refused(it.coordinator, None, 409)
 
 
 def test_so_many_people_an_hour_register_from_one_address(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def labelled(label: Any) -> Definition:
     return said(problem={**problem, "labels": [*({"tea": place} for place in range(5)), {"tea": label}]})
 
 
-@pytest.mark.parametrize("text", ["x" * 201, "x" * 3_000_000, "\ud800", "tea \udfff"])
+@pytest.mark.parametrize("text", ["x" * 201, "x" * 3_000_000, "\ud800", "tea \udfff", "\x00", "te\x1ba", "\ufffe"])
 def test_texts_that_no_page_can_show_are_refused(tmp_path: Path, text: str) -> None:
     with closing(Site(tmp_path)) as site:
         for made in (said(reward=text), labelled(text)):

@@ -60,13 +60,20 @@ def test_unusable_names_are_refused(database: Database, name: str) -> None:
         operators.add_key(database, name, new_key(), 0.0)
 
 
+@pytest.mark.parametrize("name", ["nobody", "\x00", "a\x00b"])
+def test_a_key_that_is_none_cannot_be_revoked(database: Database, name: str) -> None:
+    with pytest.raises(Refusal, match="there is no key"):
+        operators.revoke_key(database, name, 0.0)
+
+
 def test_viewers_are_viewers_of_a_study_that_exists(database: Database) -> None:
     with pytest.raises(InputError, match="name a study for viewers only"):
         operators.add_key(database, "ann", new_key(), 0.0, "viewer")
     with pytest.raises(InputError, match="name a study for viewers only"):
         operators.add_key(database, "ann", new_key(), 0.0, "operator", STUDY)
-    with pytest.raises(Refusal, match="there is no study"):
-        operators.add_key(database, "ann", new_key(), 0.0, "viewer", "nothing")
+    for study in ("nothing", "\x00", "a/b"):
+        with pytest.raises(Refusal, match="there is no study"):
+            operators.add_key(database, "ann", new_key(), 0.0, "viewer", study)
     assert operators.list_keys(database) == []
 
 

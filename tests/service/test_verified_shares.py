@@ -35,7 +35,7 @@ from voxpop.service.keys import hash_key
 from voxpop.service.shuffler.batches import CheckedShares
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.database import Database
-from voxpop.service.stores.schema import inbox, people, receipts, reports, studies, tokens, totals
+from voxpop.service.stores.schema import inbox, invitations, people, receipts, reports, studies, tokens, totals
 from voxpop.service.study import collecting
 
 Shares = tuple[Array, Array]  # the helper's and the coordinator's, as words
@@ -389,13 +389,12 @@ def test_shares_without_a_proof_count_as_missing(tmp_path: Path) -> None:
     """As those of an earlier version, which are in the databases when the service is upgraded."""
     with answered(tmp_path) as it:
         assert it.shuffler is not None
+        first, second, third, *_ = [hash_key(token) for token, _ in it.halves]
         with it.coordinator.database.write() as connection:
-            first = sa.select(inbox.c.invitation).order_by(inbox.c.invitation).limit(2)
-            connection.execute(sa.update(inbox).where(inbox.c.invitation.in_(first)).values(body=bytes(8)))
+            chosen = sa.select(invitations.c.id).where(invitations.c.token_hash.in_([first, second]))
+            connection.execute(sa.update(inbox).where(inbox.c.invitation.in_(chosen)).values(body=bytes(8)))
         with it.shuffler.database.write() as connection:
-            connection.execute(
-                sa.update(reports).where(reports.c.token_hash == hash_key(list(it.halves)[-1][0])).values(body=bytes(8))
-            )
+            connection.execute(sa.update(reports).where(reports.c.token_hash == third).values(body=bytes(8)))
         take_step(it.coordinator, STUDY)
         assert it.status.answered == 9
         assert participations(it) == [0] * 40

@@ -101,6 +101,11 @@ class Batch:
             raise InputError(f"a report has from 0 to {self.bits} ones for each arm; encode it again")
         return Tally.of_steps(reports, 1.0)
 
+    def accept(self, stored: Array) -> None:
+        """Refuse reports that the second server cannot add up; a share there is seeds, and any bytes are."""
+        if not self.shared:
+            self.tally(stored)
+
     def gather(self, stored: Array, holder: int = HELPING) -> Tally:
         """Add up what a server stores, (people, words): reports, or its shares of them modulo M."""
         if not self.shared:

@@ -17,9 +17,9 @@ from voxpop.errors import InputError
 from voxpop.service import audit
 from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import hash_key, new_key, same
-from voxpop.service.refusals import Refusal
+from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.stores.database import Database
-from voxpop.service.stores.schema import operators, sessions
+from voxpop.service.stores.schema import NAME, operators, sessions
 from voxpop.service.study import log
 
 KeyRole = Literal["operator", "viewer"]
@@ -109,6 +109,8 @@ def add_key(
         raise InputError("a viewer's key is for one study, and an operator's for all; name a study for viewers only")
     with database.write() as connection:
         if study is not None:
+            if not NAME.fullmatch(study):
+                raise no_study(study)
             log.row_of(connection, study)
         known = _locked(connection)
         if not replace and any(key.name == name for key in known):
@@ -144,7 +146,7 @@ def revoke_key(database: Database, name: str, at: float, actor: str = COMMAND_LI
     with database.write() as connection:
         known = _locked(connection)
         spelled = operators.c.name.in_((name, unicodedata.normalize("NFKC", name)))
-        row = connection.execute(sa.select(operators).where(spelled)).first()
+        row = connection.execute(sa.select(operators).where(spelled)).first() if name.isprintable() else None
         if row is None:
             raise Refusal(404, f"there is no key under the name {name!r}; list them with: voxpop keys list")
         if row.revoked_at is not None:

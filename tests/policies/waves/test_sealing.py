@@ -15,6 +15,7 @@ from voxpop.model.problem import TRUST, Indices, Problem
 from voxpop.model.waves import End, Feedback, Plan, Tally, changed
 from voxpop.policies.waves.policy import FIRST, LISTED, LOOK, Waves, WavesState
 from voxpop.policies.waves.sealing import (
+    DRAWN,
     PILOT_SEALED,
     SEALED,
     Evidence,
@@ -215,6 +216,17 @@ def test_a_finite_population_is_meant_itself_with_its_own_best_action() -> None:
             failures[population] += bool(own_mean.max() - own_mean[best] > said.gaps[own_mean.argmax()])
     assert not few_enough(failures[None], level, runs)
     assert few_enough(failures[size], level, runs)
+
+
+def test_the_draw_of_a_finite_population_is_bounded_for_all_actions_together() -> None:
+    problem, size, level, runs = random_problem(1, n=12, bias_std=1.0), 100, 0.1, 20_000
+    arms, K = everything(problem), problem.covariance(everything(problem), everything(problem))
+    part = Part(arms, np.zeros(12), problem.answer_noise(arms, np.ones(12, int), 50), None, math.inf)
+    added, usual = (proof(problem, part, population=here)._estimator(level, 1)[1] for here in (size, None))
+    draws = np.random.default_rng(0).standard_normal((runs, 12)) @ np.linalg.cholesky(K + 1e-9 * np.eye(12)).T
+    apart = np.sqrt(K.diagonal()[1:] + K[0, 0] - 2 * K[0, 1:])
+    worst = ((draws[:, 1:] - draws[:, :1]) / apart).max(axis=1) / math.sqrt(size)
+    assert few_enough(int((worst > added - usual).sum()), DRAWN * level, runs)
 
 
 # Shorter length-scales

@@ -226,7 +226,7 @@ class Shuffler:
         known = {row.token_hash: row for row in connection.execute(wanted)}
         batch = constants_of(stored)
         bodies = {index: upload.body for index, upload in enumerate(uploads)}
-        problems = check(batch.gather, batch.words(HELPING), bodies)
+        problems = check(batch.accept, batch.words(HELPING), bodies)
         # With the noise of the others, that for another batch or encoding may be too little.
         sentence = "the noise of this report was made for a batch other than the one announced; check in again"
         problems |= {index: Refusal(422, sentence) for index, upload in enumerate(uploads) if upload.made_for != batch}

@@ -26,6 +26,7 @@ from voxpop.service.stores.schema import NAME
 PARTS = ("problem", "policy", "privacy", "rules", "reward")  # of a definition, as it is stored
 RARE = {"direction", "strata", "calendar", "money"}  # parts that may be missing
 MOST_TEXT = 200  # characters of a label, a name or a setting
+UNSAYABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # what XML cannot hold
 MOST_NUMBER = 1e100  # whose square is still a number
 MARGIN = 1.03  # releases with binomial noise differ by so much
 CODE = re.compile(r"[\x21-\x7e]{8,128}")  # devices send it in a header
@@ -161,7 +162,7 @@ def require_sayable(part: Any) -> None:
     elif isinstance(part, list | tuple):
         for value in part:
             require_sayable(value)
-    elif isinstance(part, str) and (len(part) > MOST_TEXT or part.encode(errors="replace").decode() != part):
+    elif isinstance(part, str) and (len(part) > MOST_TEXT or UNSAYABLE.search(part)):
         raise InputError(
             f"a text of a study has at most {MOST_TEXT} characters of Unicode, got {part!a:.60}; change it"
         )

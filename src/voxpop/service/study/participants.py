@@ -146,8 +146,13 @@ def _admitted(
     study = newcomer.study
     if study not in rooms:
         most = (context.snapshots.known(study) or context.snapshots.current(study, connection)).definition.population
-        here = sa.select(counts.c.registered).where(counts.c.study == study).with_for_update()
-        rooms[study] = math.inf if most is None else most - connection.execute(here).scalar_one()
+        here = sa.select(counts.c.registered, counts.c.withdrawn).where(counts.c.study == study).with_for_update()
+        registered, withdrawn = connection.execute(here).one()
+        # Whoever took part and withdrew could come back under another key, again and again.
+        gone = (people.c.study == study) & people.c.withdrawn & (people.c.participations > 0)
+        if most is not None and withdrawn:
+            registered += connection.execute(sa.select(sa.func.count()).where(gone)).scalar_one()
+        rooms[study] = math.inf if most is None else most - registered
     if rooms[study] <= 0:
         return Refusal(409, f"as many people are registered in {study!r} as there are; ask its operator")
     if not _shares_code(row, newcomer):
