@@ -47,7 +47,7 @@ def definition(
     privacy: Privacy | None = None, horizon: int = 31, policy: Policy | None = None, **rules: Any
 ) -> Definition:
     """Define a study, of dpbe unless another policy is given: its waves are known in advance."""
-    policy = policy or make_policy("dpbe", alpha=0.7)
+    policy, rules = policy or make_policy("dpbe", alpha=0.7), {"most_invited": 1, **rules}
     return Definition(problem(horizon), policy, privacy or NoPrivacy(), rules=Rules(**rules))
 
 
