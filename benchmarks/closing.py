@@ -4,8 +4,8 @@
 
 The coordinator, its database and its scheduler's steps are real; the second server is called directly. Of those who are
 asked, a share answers, at a uniform time within a part of the deadline. For each trust model it prints the time of the
-first wave, when nothing is known of the people, and of the second, both as mean and worst of the runs; how many times as
-many people were asked as answers were needed; and the same where no spare people are invited.
+first wave, when nothing is known of the people, and of the second, both as mean and worst of the runs; how many times
+as many people were asked as answers were needed; and the same where no spare people are invited.
 """
 
 from __future__ import annotations

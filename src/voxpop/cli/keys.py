@@ -102,6 +102,7 @@ def random_key(file: NewFile = None) -> None:
         typer.echo(new_key())
     else:
         write_key(file, new_key())
+        typer.echo(f"{file}: a new key, which only you can read")
 
 
 @keys.command("operator")
@@ -164,8 +165,8 @@ def _add(name: str, role: KeyRole, study: str | None, database: str | None, file
         if file is not None:
             file.unlink()
         raise
-    if file is None:
-        typer.echo(key)
+    about = f"a viewer's key for {study}" if study else "an operator's key"
+    typer.echo(key if file is None else f"{file}: {about}, {name}, which only you can read; --key-file {file} uses it")
 
 
 @contextmanager

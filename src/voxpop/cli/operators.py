@@ -94,7 +94,7 @@ def send(url: str, key: str, method: str, path: str, body: Any = None) -> Any:
     try:
         answer = httpx.request(method, address, json=body, headers={"authorization": f"Bearer {key}"}, timeout=60)
     except httpx.HTTPError as error:
-        raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
+        raise RefusedError(503, f"cannot reach {url}: {error}; is the coordinator running there?") from None
     if answer.status_code >= 400:
         unknown = f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
         raise RefusedError(answer.status_code, str(document_of(answer).get("error", unknown)))

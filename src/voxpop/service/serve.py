@@ -252,7 +252,10 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[
             ready()
         else:
             host, port = listener.getsockname()[:2]
-            logs.event_logger(name)("listening", url=f"{'http' if tls is None else 'https'}://{host}:{port}")
+            url = f"{'http' if tls is None else 'https'}://{host}:{port}"
+            logs.event_logger(name)("listening", url=url)
+            if sys.stderr.isatty() and name == "coordinator":
+                sys.stderr.write(f"open {url} and sign in with a key: voxpop keys operator NAME --file my.key\n")
         uvicorn.Server(config).run(sockets=[listener])
 
 

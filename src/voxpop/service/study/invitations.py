@@ -225,8 +225,9 @@ class Invitations:
         return sa.case((over > 1, 1.0), (over < 0, 0.0), else_=over)
 
     def cut_short(self, now: float, span: float) -> None:
-        """End the invitations that are open, because the wave has its answers; note for which part they were open."""
-        over = self.connection.scalar(sa.select(sa.func.sum(self._over(now, span))).where(self._open))
+        """End the open invitations, because the wave has its answers; the older, the more they count as late."""
+        part = self._over(now, span)
+        over = self.connection.scalar(sa.select(sa.func.sum(part * part)).where(self._open))
         self._end(self._open, late=float(over or 0.0))
 
     def expire_all(self) -> None:
