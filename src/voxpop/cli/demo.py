@@ -132,6 +132,7 @@ def fleet(
         str | None, typer.Option(envvar="VOXPOP_ENROLMENT_CODE", help="The study's code, if it has one.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the people's tastes.")] = 0,
+    answers: Annotated[float, typer.Option(help="The share of those who are asked who answer.")] = 1.0,
 ) -> None:
     """Let simulated devices take part in a study, on any coordinator, until it is finished.
 
@@ -143,6 +144,7 @@ def fleet(
     key = own_key(key_file) if key_file is not None or os.environ.get("VOXPOP_KEY") else None
     name, definition = _definition(study, url, key)
     tastes, people = _tastes(definition, population, formula, noise, seed)
+    require_number("answers", answers, above=0, most=1)
     count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
     otherwise = {name: value for name, value in (("model", privacy), ("epsilon", epsilon)) if value is not None}
     model = privacy or definition.privacy.model
@@ -156,6 +158,8 @@ def fleet(
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
         named: dict[str, Any] = {"enrolment_code": enrolment_code, "http": http, "strata": definition.strata}
         crowd = Crowd(simulated(tastes, range(count), definition.direction, url, name, promise, **named), pool)
+        for device in crowd.devices:
+            device.answers = answers
         try:
             found = _shown(crowd, application)
         except httpx.HTTPError as error:
