@@ -230,3 +230,34 @@ def test_spare_people_come_from_the_same_draw(tmp_path: Path) -> None:
         with it.coordinator.database.read() as connection:
             found = connection.execute(sa.select(invitations.c.person, sa.func.count()).group_by("person")).all()
         assert {count for _, count in found} == {1}
+
+
+def test_while_a_batch_of_shares_is_sealed_nobody_joins_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The helper seals the tokens that it is told first: whoever answered later would make the batch void."""
+    made = definition(private("aggregate"), deadline=100.0, most_invited=3)
+    with (
+        own_shuffler(str(tmp_path / "s.db")) as shuffler,
+        world(str(tmp_path / "c.db"), made, 200, shuffler) as it,
+    ):
+        collecting(it, 8)
+        it.clock.now += 101  # the others lapse, and spare people are invited
+        it.settle()
+        waiting = [(key, one) for key, one in it.invited() if 1 not in it.asked.get(key, [])]
+        lacking = it.status.people - 8
+        assert len(waiting) > lacking
+        for key, invitation in waiting[:lacking]:
+            assert it.answer(key, invitation) is True
+        late = waiting[lacking]
+        sealed = shuffler.seal
+        verdicts = list[Any]()
+
+        def seal(name: str, tokens: Any) -> Any:
+            found = sealed(name, tokens)
+            verdicts.append(it.coordinate(late[1], it.shares(late[1], it.report_of(late[1]))[1]))
+            return found
+
+        monkeypatch.setattr(shuffler, "seal", seal)
+        it.settle()
+        assert [verdict.status for verdict in verdicts] == [410]
+        (closed,) = it.coordinator.snapshots.current(STUDY).closed
+        assert closed.feedback.count == len(it.reports[1]) == closed.plan.people

@@ -21,12 +21,11 @@ from voxpop.service.rotation import note_rotation, read_key_file, require_unneed
 from voxpop.service.stores.database import Database, MissingDatabaseError
 from voxpop.service.stores.migrate import open_store
 
-AGAIN = "start all services that have it again, one by one"
+AGAIN = "services take it within seconds; start those again that were given it by a variable"
 NEXT = {
     "added": f"a new key is only accepted so far; copy the file to everyone who has it, {AGAIN}, then use --promote",
     "promoted": f"the new key is the one in use; {AGAIN}, and when the waves open now are closed, use --retire",
-    "replaced": "a new key is the one in use; start the coordinator again, and when the waves open now are closed, "
-    "use --retire",
+    "replaced": f"a new key is the one in use; {AGAIN}, and when the waves open now are closed, use --retire",
     "retired": f"only the key in use is left; {AGAIN}",
 }
 
