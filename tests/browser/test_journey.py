@@ -118,6 +118,7 @@ def test_a_study_is_run_from_a_pilot_to_its_export_without_a_terminal(
                 if badge.inner_text() != "finished" and not really.is_visible():
                     page.get_by_text("End now…").click(timeout=3_000)
                 if really.is_visible():
+                    page.get_by_label("Type tea to end it").fill("tea", timeout=3_000)
                     really.click(timeout=3_000)
                 return badge.inner_text() == "finished"
 

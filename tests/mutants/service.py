@@ -16,7 +16,41 @@ CALENDAR = "service/test_calendar.py"
 MISDIRECTED = "service/test_misdirected.py"
 GUESSES = f"{TRUST}::test_reports_of_closed_waves_cannot_be_guessed_from_database_and_secret"
 
+CLOSING = "service/test_closing.py"
+
 FAULTS = [
+    Fault(
+        "a wave closed early with noise for more people",
+        "A wave whose noise was made for all of its people is closed with those who answered.",
+        "service/study/collecting.py",
+        "    if wave.release.batch is not None:\n        return (",
+        "    if False:\n        return (",
+        (f"{CLOSING}::test_where_the_noise_was_made_for_all_a_wave_is_not_closed_with_fewer",),
+    ),
+    Fault(
+        "a batch of shares sealed with fewer people",
+        "The helper adds up the shares of fewer people than the noise was made for.",
+        "service/shuffler/batches.py",
+        "if not len(set(chosen)) == len(chosen) >= row.size:",
+        "if not len(set(chosen)) == len(chosen):",
+        ("service/test_helper.py::test_a_batch_is_sealed_once_with_all_of_the_named_people_and_nobody_else",),
+    ),
+    Fault(
+        "a total of fewer people taken",
+        "A total is taken although fewer people are in it than the noise was made for.",
+        "privacy/release.py",
+        "if count < self.size or (count > self.size and not self.shared) or",
+        "if",
+        ("privacy/test_aggregate.py::test_totals_that_no_people_can_have_are_refused",),
+    ),
+    Fault(
+        "uploads taken while a batch of shares is sealed",
+        "People answer while the helper adds up others, and a batch that is sealed lacks them.",
+        "service/study/collecting.py",
+        "        if here.waits:  # whoever",
+        "        if False:  # whoever",
+        (f"{CLOSING}::test_while_a_batch_of_shares_is_sealed_nobody_joins_it",),
+    ),
     Fault(
         "one person drawn twice",
         "Whoever is drawn again may have been drawn a moment ago, and is invited twice or never.",

@@ -45,7 +45,7 @@ def study(strata: Strata | None = None, most: int = 24) -> Definition:
     pilot = Evidence(points[[0, 3, 5], None], np.ones(3), 5, np.array([0.1, 0.3, 0.2]))
     problem = Problem(points, SquaredExponential(0.3), 0.1, 0.2, norm_bound=1.0, horizon=300, pilot=[pilot])
     policy = make_policy("waves", most_people=most, most_waves=3)
-    return Definition(problem, policy, NoPrivacy(), rules=Rules(deadline=DEADLINE), strata=strata)
+    return Definition(problem, policy, NoPrivacy(), rules=Rules(deadline=DEADLINE, most_invited=1), strata=strata)
 
 
 def plan_of(it: World) -> Plan:
@@ -268,7 +268,7 @@ def test_strata_have_a_quota_in_each_block(address: str) -> None:
         assert sum(found.values()) == 1
         assert Counter(it.blocks[1]) == halves(plan.people)
         answered = Counter((belongs[key], block) for key, block in zip(it.asked, it.blocks[1], strict=True))
-        assert answered == snapshot.seats
+        assert answered == snapshot.seats(snapshot.open_wave.plan.people)
         assert len(it.coordinator.snapshots.current(STUDY).closed) == 1
 
 
@@ -282,7 +282,7 @@ def test_seats_add_up_to_the_quotas_and_differ_by_one_at_most(people: int, block
         plan = replace(wave.plan, people=people, blocks=blocks)
         snapshot = replace(snapshot, wave=replace(wave, plan=plan))
         by_block, by_stratum = Counter[int](), Counter[str | None]()
-        for (stratum, block), count in snapshot.seats.items():
+        for (stratum, block), count in snapshot.seats(snapshot.open_wave.plan.people).items():
             by_block[block] += count
             by_stratum[stratum] += count
             assert abs(count - snapshot.quotas[stratum] / blocks) < 1

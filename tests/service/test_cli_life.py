@@ -91,9 +91,9 @@ def test_a_study_is_not_deleted_by_mistake(voxpop: Command, tmp_path: Path) -> N
 def test_a_study_is_not_ended_by_mistake(voxpop: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study_file(tmp_path / "tea.toml")
     voxpop("study", "create", "tea.toml")
-    monkeypatch.setattr("sys.stdin", io.StringIO("n\ny\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\ntea\n"))
     refused = voxpop("study", "end", "tea")
-    assert (refused.code, "Answers of an open wave are deleted, unread" in refused.out) == (2, True)
+    assert (refused.code, "Type the study's name to end it now, for good (tea)" in refused.out) == (2, True)
     assert "voxpop study pause tea" in refused.err
     assert "finished" not in voxpop("study", "status", "tea").out
     assert voxpop("study", "end", "tea").out.endswith("the study tea is finished\n")

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from tests.helpers_cli import main_of, refusal
 from tests.service.served import served
@@ -15,11 +16,22 @@ from tests.service.test_http import as_
 from tests.service.world import STUDY, World, check_in_as, definition, encoded, own_shuffler, private, take_step, world
 from voxpop.errors import InputError
 from voxpop.service import audit
-from voxpop.service.keys import Keyring, hash_key, new_key, read_keyring, sign, token_of, write_key
+from voxpop.service.keys import (
+    Keyring,
+    KeyringFile,
+    check_of,
+    hash_key,
+    new_key,
+    read_keyring,
+    sign,
+    token_of,
+    write_key,
+)
 from voxpop.service.rotation import KeyFile, read_key_file, require_unneeded, write_key_file
 from voxpop.service.serve import coordinator_of, settings_of
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.schema import marks
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp
 from voxpop.service.web.limits import RateLimit
@@ -309,3 +321,32 @@ def test_the_keys_of_others_are_none_of_a_database_s_business(address: str) -> N
         require_unneeded(it.coordinator.database, mine, mine.retire())
         with pytest.raises(InputError, match="not started with the new secret"):
             require_unneeded(it.coordinator.database, KeyFile((NEW, OLD)), KeyFile((NEW,)))
+
+
+def test_a_running_coordinator_takes_a_new_secret_from_its_file(tmp_path: Path) -> None:
+    """Without a restart: tokens of both are good, and the older one can be dropped when nothing needs it."""
+    file = tmp_path / "secret.key"
+    write_key(file, OLD)
+    with world(str(tmp_path / "c.db"), CENTRAL, 30) as it:
+        restarted(it, KeyringFile("secret", file))
+        with it.coordinator.database.write() as connection:
+            connection.execute(sa.insert(marks).values(name="secret", mark=check_of(OLD.encode())))
+        it.coordinator.mark_secret()
+        begun(it)
+        before, known = tokens(it), read_key_file(file)
+        after = known.add().promote()
+        write_key_file(file, known, after)
+        assert it.coordinator.context.secrets.in_use == after.ring.in_use
+        assert tokens(it) == before
+        it.clock.now += 101
+        it.settle()
+        assert not set(tokens(it).values()) & set(before.values())
+        it.coordinator.mark_secret()
+        with it.coordinator.database.read() as connection:
+            mark = connection.scalar(sa.select(marks.c.mark).where(marks.c.name == "secret"))
+        assert mark == check_of(after.ring.in_use)
+        require_unneeded(it.coordinator.database, after, after.retire())
+        file.write_text("short")  # by hand, and wrong
+        assert it.coordinator.context.secrets.in_use == after.ring.in_use
+        file.unlink()
+        assert it.coordinator.context.secrets.in_use == after.ring.in_use

@@ -44,6 +44,7 @@ def status(snapshot: Snapshot, **others: Any) -> Status:
         "reason": snapshot.ended,
         "warning": snapshot.warning,
         "holds": [],
+        "closing": None,
         "dates": "",
         "says": [],
     }

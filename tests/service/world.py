@@ -47,7 +47,7 @@ def definition(
     privacy: Privacy | None = None, horizon: int = 31, policy: Policy | None = None, **rules: Any
 ) -> Definition:
     """Define a study, of dpbe unless another policy is given: its waves are known in advance."""
-    policy = policy or make_policy("dpbe", alpha=0.7)
+    policy, rules = policy or make_policy("dpbe", alpha=0.7), {"most_invited": 1, **rules}
     return Definition(problem(horizon), policy, privacy or NoPrivacy(), rules=Rules(**rules))
 
 
@@ -150,19 +150,23 @@ class World:
 
     def answer(self, key: str, invitation: dict[str, Any], averages: Array | None = None) -> Verdict:
         """Act as the device of this person."""
-        told = invitation["wave"]
-        plan = Plan(told["wave"], np.array(told["arms"]), np.array(told["rounds"]), 1)
-        if averages is None:
-            f = np.sin(3 * np.linspace(0, 1, 6))
-            averages = GPPeople(problem(), f).observe(plan, 1, self.rng)
-        release, direction = decode_release(told["release"]), Direction.of(told.get("direction", "maximize"))
-        report = np.asarray(release.randomize(direction.turn(averages), Simulated(self.rng)), dtype=float)
+        told, report = invitation["wave"], self.report_of(invitation, averages)
         verdict = self.upload(invitation, report)
         if verdict is True:
             self.reports[told["wave"]].append(report[0].tolist())
             self.blocks[told["wave"]].append(told.get("block", 1))
             self.asked[key].append(told["wave"])
         return verdict
+
+    def report_of(self, invitation: dict[str, Any], averages: Array | None = None) -> Array:
+        """Make a report, of averages that are drawn unless they are given."""
+        told = invitation["wave"]
+        plan = Plan(told["wave"], np.array(told["arms"]), np.array(told["rounds"]), 1)
+        if averages is None:
+            f = np.sin(3 * np.linspace(0, 1, 6))
+            averages = GPPeople(problem(), f).observe(plan, 1, self.rng)
+        release, direction = decode_release(told["release"]), Direction.of(told.get("direction", "maximize"))
+        return np.asarray(release.randomize(direction.turn(averages), Simulated(self.rng)), dtype=float)
 
     def upload(self, invitation: dict[str, Any], report: Array) -> Verdict:
         if invitation["upload"].startswith("https://shuffler.example/"):

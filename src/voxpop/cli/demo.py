@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import httpx
 import numpy as np
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from voxpop.cli.display import console, say, show_summary, show_waves
 from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, own_key, send
@@ -26,7 +27,7 @@ from voxpop.model.words import counted
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
 from voxpop.privacy.models import release_type_of
-from voxpop.report.summary import describe
+from voxpop.report.summary import describe, number
 from voxpop.runtime.machine import one_thread
 from voxpop.service.demo import crowd as crowds
 from voxpop.service.demo.crowd import THREADS, Crowd, Tastes, promise_of, simulated
@@ -106,9 +107,9 @@ def _end_by_signals() -> None:
             signal.signal(ignored, signal.SIG_IGN)  # it is already ending
         raise SystemExit(128 + number)
 
-    for number in ENDING:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-            signal.signal(number, end)
+    for one in ENDING:
+        if signal.getsignal(one) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(one, end)
 
 
 PAUSE = 0.25  # seconds between looks at the study
@@ -131,6 +132,7 @@ def fleet(
         str | None, typer.Option(envvar="VOXPOP_ENROLMENT_CODE", help="The study's code, if it has one.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the people's tastes.")] = 0,
+    answers: Annotated[float, typer.Option(help="The share of those who are asked who answer.")] = 1.0,
 ) -> None:
     """Let simulated devices take part in a study, on any coordinator, until it is finished.
 
@@ -142,6 +144,7 @@ def fleet(
     key = own_key(key_file) if key_file is not None or os.environ.get("VOXPOP_KEY") else None
     name, definition = _definition(study, url, key)
     tastes, people = _tastes(definition, population, formula, noise, seed)
+    require_number("answers", answers, above=0, most=1)
     count = require_integer("devices", people or 60 if devices is None else devices, least=1, most=people or 100_000)
     otherwise = {name: value for name, value in (("model", privacy), ("epsilon", epsilon)) if value is not None}
     model = privacy or definition.privacy.model
@@ -155,6 +158,8 @@ def fleet(
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
         named: dict[str, Any] = {"enrolment_code": enrolment_code, "http": http, "strata": definition.strata}
         crowd = Crowd(simulated(tastes, range(count), definition.direction, url, name, promise, **named), pool)
+        for device in crowd.devices:
+            device.answers = answers
         try:
             found = _shown(crowd, application)
         except httpx.HTTPError as error:
@@ -212,10 +217,6 @@ class _Application:
             if refusal.status != 409:  # the study was paused, or another application plays too: look again
                 raise
 
-    def waiting(self) -> str:
-        """Say what the study waits for, if it does."""
-        return " ".join(hold["sentence"] for hold in self.send("GET", "")["holds"])
-
     def send(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request about the study."""
         return send(self.url, self.key, method, f"/v2/studies/{self.study}{path}", body)
@@ -226,37 +227,66 @@ def _live(
 ) -> dict[str, Any]:
     """Register, and take part until the study is finished; return the decision that is in force then.
 
-    `show` shows the decision in force to people, and returns what is different when something has happened.
+    `show` shows the decision in force to people, and returns what is different when something has happened. A
+    coordinator that is gone for a while, or has no time, is asked again: then there is no decision.
     """
     patience = Patience(name)
     with suppress(StudyOverError):  # if asking does not pay, it ends before anyone is asked
         crowd.register()
-    while (now := crowd.devices[0].decision())["stage"] != "finished":
-        patience.see((show(now), now["rounds"]))
-        if application is not None and now["rounds"]:
-            application.play(now["wave"])
-        crowd.check_in()
+    while True:
+        try:
+            if (now := crowd.devices[0].decision())["stage"] == "finished":
+                return now
+            patience.see((show(now), now["rounds"]))
+            if application is not None and now["rounds"]:
+                application.play(now["wave"])
+            crowd.check_in()
+        except (httpx.HTTPError, RefusedError) as error:
+            if isinstance(error, RefusedError) and error.status < 500:
+                raise
+            patience.see("away")
         time.sleep(PAUSE)
-    return now
 
 
 def _shown(crowd: Crowd, application: _Application | None, name: str = "the study") -> dict[str, Any]:
-    """Take part in a study, and say in a line how far it is."""
+    """Take part in a study, and show how far it is: each wave is a bar that fills with answers."""
     said = ""
-    with console.status("registering") as shown:
+    columns = (TextColumn("{task.description}"), BarColumn(30), MofNCompleteColumn(), TextColumn("{task.fields[also]}"))
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        bars.add_task("registering", total=len(crowd.devices), also="")
 
         def show(now: dict[str, Any]) -> str:
             nonlocal said
+            status = None if application is None else application.send("GET", "")
+            waits = "" if status is None else " ".join(hold["sentence"] for hold in status["holds"])
+            _draw(bars, now, status, waits)
             line = f"wave {now['wave']} {now['stage']}: {_answers(crowd):,} reports of {len(crowd.devices):,} devices"
-            if application is not None and not now["rounds"] and (waits := application.waiting()):
-                line += f". {waits}"
-            shown.update(line)
+            line += f". {waits}" if waits else ""
             if not console.is_terminal and line != said:
                 say(line)
             said = line
             return line
 
-        return _live(crowd, application, show, name)
+        now = _live(crowd, application, show, name)
+        _draw(bars, now, None if application is None else application.send("GET", ""), "")
+        return now
+
+
+def _draw(bars: Progress, now: dict[str, Any], status: dict[str, Any] | None, waits: str) -> None:
+    """Show how far the wave is; when the next one begins, its bar is full and says what was learned."""
+    over, place = now["stage"] == "finished", bars.task_ids[-1]
+    if over or now["wave"] >= len(bars.task_ids):  # the first bar is that of those who register
+        total, best = bars.tasks[-1].total or 1, ""
+        if status is not None and len(bars.task_ids) > 1:
+            certified, best = status["best"]["certified"], f"best so far: {describe(status['best']['decision'])}"
+            best += "" if certified is None else f", certified within {number(certified)}"
+        said = f"wave {len(bars.task_ids) - 1} closed" if len(bars.task_ids) > 1 else "registered"
+        bars.update(place, total=total, completed=total, description=said, also=best)
+        place = place if over else bars.add_task("", total=None, also="")
+    if not over:
+        people, answered = (None, 0) if status is None else (status["people"] or None, status["answered"])
+        stage = f"wave {now['wave']} {now['stage']}"
+        bars.update(place, description=stage, total=people, completed=answered, also=waits)
 
 
 def _answers(crowd: Crowd) -> int:

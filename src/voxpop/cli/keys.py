@@ -21,12 +21,11 @@ from voxpop.service.rotation import note_rotation, read_key_file, require_unneed
 from voxpop.service.stores.database import Database, MissingDatabaseError
 from voxpop.service.stores.migrate import open_store
 
-AGAIN = "start all services that have it again, one by one"
+AGAIN = "services take it within seconds; start those again that were given it by a variable"
 NEXT = {
     "added": f"a new key is only accepted so far; copy the file to everyone who has it, {AGAIN}, then use --promote",
     "promoted": f"the new key is the one in use; {AGAIN}, and when the waves open now are closed, use --retire",
-    "replaced": "a new key is the one in use; start the coordinator again, and when the waves open now are closed, "
-    "use --retire",
+    "replaced": f"a new key is the one in use; {AGAIN}, and when the waves open now are closed, use --retire",
     "retired": f"only the key in use is left; {AGAIN}",
 }
 
@@ -102,6 +101,7 @@ def random_key(file: NewFile = None) -> None:
         typer.echo(new_key())
     else:
         write_key(file, new_key())
+        typer.echo(f"{file}: a new key, which only you can read")
 
 
 @keys.command("operator")
@@ -164,8 +164,8 @@ def _add(name: str, role: KeyRole, study: str | None, database: str | None, file
         if file is not None:
             file.unlink()
         raise
-    if file is None:
-        typer.echo(key)
+    about = f"a viewer's key for {study}" if study else "an operator's key"
+    typer.echo(key if file is None else f"{file}: {about}, {name}, which only you can read; --key-file {file} uses it")
 
 
 @contextmanager

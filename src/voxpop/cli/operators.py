@@ -19,6 +19,7 @@ from rich.markup import escape
 from voxpop.cli.display import console, say, table_of
 from voxpop.errors import InputError
 from voxpop.io.files import read_text
+from voxpop.model.words import counted
 
 Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
 DatabaseOption = Annotated[
@@ -93,7 +94,7 @@ def send(url: str, key: str, method: str, path: str, body: Any = None) -> Any:
     try:
         answer = httpx.request(method, address, json=body, headers={"authorization": f"Bearer {key}"}, timeout=60)
     except httpx.HTTPError as error:
-        raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
+        raise RefusedError(503, f"cannot reach {url}: {error}; is the coordinator running there?") from None
     if answer.status_code >= 400:
         unknown = f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
         raise RefusedError(answer.status_code, str(document_of(answer).get("error", unknown)))
@@ -231,12 +232,33 @@ _life(
 _life("resume", "running", "runs", "Resume a paused study; those who are invited get the time that the pause took.")
 
 
+@study.command("close")
+def close(name: Name, url: Url = LOCAL, key_file: KeyFile = None, yes: Yes = False) -> None:
+    """Close the open wave with those who answered; it says what that costs, and asks."""
+    found = request(url, key_file, "GET", f"/v2/studies/{name}")
+    wave, closing = found["wave"], found["closing"]
+    if closing is None:
+        raise InputError(f"no wave of {name} collects answers, so none can be closed; see: voxpop status {name}")
+    if not closing["able"]:
+        raise InputError(closing["sentence"].rstrip("."))
+    typer.echo(closing["sentence"])
+    if not yes and not typer.confirm(f"Close wave {wave} of {name} with these answers"):
+        raise InputError(f"wave {wave} was not closed; it goes on")
+    request(url, key_file, "PUT", f"/v2/studies/{name}/close", {"wave": wave})
+    typer.echo(f"wave {wave} of {name} is closed; see: voxpop status {name}")
+
+
 @study.command("end")
 def end(name: Name, url: Url = LOCAL, key_file: KeyFile = None, yes: Yes = False) -> None:
     """End a study now, with what is known; the reports of an open wave are deleted, unread."""
-    question = f"End {name} now, for good? Answers of an open wave are deleted, unread"
-    if not yes and not typer.confirm(question):
-        raise InputError(f"nothing was ended; to hold {name} for a while, use: voxpop study pause {name}")
+    if not yes:
+        closing = request(url, key_file, "GET", f"/v2/studies/{name}")["closing"]
+        if closing is not None and closing["answers"]:
+            first = f" To count them, first use: voxpop study close {name}" if closing["able"] else ""
+            typer.echo(f"{counted(closing['answers'], 'answer')} would be lost: deleted, unread.{first}")
+        if typer.prompt(f"Type the study's name to end it now, for good ({name})") != name:
+            held = f"to hold {name} for a while, use: voxpop study pause {name}"
+            raise InputError(f"that is not the name {name!r}; nothing was ended; {held}")
     _change(name, "ended", url, key_file, "is finished")
 
 

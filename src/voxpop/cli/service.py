@@ -127,7 +127,8 @@ def migrate(database: DatabaseOption = None, of_shuffler: OfShuffler = False) ->
     """Bring a service's database up to date; safe to repeat, and safe to run twice at once."""
     with _opened(database, of_shuffler) as (opened, kind):
         before, after = upgrade(opened, kind)
-    say(f"{opened.name}: {before or 'empty'} -> {after}")
+    done = f"up to date ({after})" if before == after else f"{before or 'empty'} -> {after}"
+    say(f"{opened.name}: {done}")
 
 
 def restored(

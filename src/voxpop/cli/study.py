@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 from voxpop import __version__
-from voxpop.cli.display import console, print_table, say, show_summary, show_waves, table_of
+from voxpop.cli.display import console, errors, print_table, say, show_summary, show_waves, table_of
 from voxpop.cli.operators import LOCAL, AsJson, KeyFile, Url, progress_lines, request
 from voxpop.cli.options import COLUMNS, Names
 from voxpop.errors import InputError, require_choice
@@ -370,7 +370,8 @@ def report(
     from voxpop.report.page import write_report
 
     course = look(study, url, key_file).course
-    page, picture = write_report(course, out, f"{file_stem(course.name)}-results")
+    with errors.status("drawing the pictures"):
+        page, picture = write_report(course, out, f"{file_stem(course.name)}-results")
     say(f"report: {page}", f"picture: {picture}")
 
 

@@ -120,8 +120,8 @@ class Batch:
         return len(total) == self.coordinates and all(0 <= number < self.modulus for number in total)
 
     def require_total(self, count: int, total: Sequence[int]) -> None:
-        """Refuse a total that cannot be the whole batch's."""
-        if count != self.size or len(total) != self.coordinates:
+        """Refuse a total that cannot be the whole batch's; of shares more may be added up, which makes more noise."""
+        if count < self.size or (count > self.size and not self.shared) or len(total) != self.coordinates:
             raise InputError("the total is not that of the announced batch; forward the whole batch")
         if not all(0 <= ones <= count * self.bits for ones in total):
             raise InputError("the total holds more ones than the batch has bits; count again")

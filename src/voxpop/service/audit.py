@@ -24,6 +24,7 @@ class Action(StrEnum):
     STARTED = "started"
     PAUSED = "paused"
     RESUMED = "resumed"
+    CLOSED_EARLY = "closed early"
     ENDED = "ended"
     ARCHIVED = "archived"
     RESTORED = "unarchived"

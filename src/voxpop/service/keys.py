@@ -17,6 +17,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from voxpop.errors import InputError
 from voxpop.io.files import read_text
@@ -145,6 +146,31 @@ class Keyring:
     def holds(self, mark: bytes) -> bool:
         """Return True if this is the mark of any of the keys; see `check_of`."""
         return any(same(check_of(key), mark) for key in self.all)
+
+
+class KeyringFile(Keyring):
+    """The keys of a file, read again once it has changed; a file that cannot be read changes nothing."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        vars(self).update(name=name, path=path, seen=_look_of(path), keys=keyring_of_file(name, path).all)
+
+    @property
+    def all(self) -> tuple[bytes, ...]:
+        """The keys that the file holds now."""
+        known: dict[str, Any] = vars(self)
+        if (seen := _look_of(known["path"])) not in (None, known["seen"]):
+            with suppress(InputError):
+                known.update(seen=seen, keys=keyring_of_file(known["name"], known["path"]).all)
+        return tuple(known["keys"])
+
+
+def _look_of(path: Path) -> tuple[int, int, int] | None:
+    """Return by what a changed file is recognised; None if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def read_keyring(name: str, text: str) -> Keyring:

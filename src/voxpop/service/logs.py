@@ -20,6 +20,7 @@ MOST = 10  # lines of a kind in each period
 PERIOD = 60.0  # seconds
 # What is repeated for as long as its cause lasts. Errors are limited too; what happens to a study never is.
 REPEATED = ("request", "library", "no_shuffler", "not_announced", "not_taken", "clock_back", "restored")
+WARNINGS = ("clock_back", "restored", "not_verified", "not_sealed", "voided")  # events that an operator should look at
 KIND = ("event", "service", "study", "method", "route", "status", "error", "cause", "logger", "line")  # of a line
 
 Line = MutableMapping[str, Any]
@@ -96,7 +97,11 @@ def set_up(level: str = "info") -> None:
 
 def event_logger(service: str) -> Callable[..., None]:
     """Return a function that logs an event of a service: its kind, and named values."""
-    note: Callable[..., None] = structlog.get_logger().bind(service=service).info
+    bound = structlog.get_logger().bind(service=service)
+
+    def note(kind: str, **values: Any) -> None:
+        (bound.warning if kind in WARNINGS else bound.info)(kind, **values)
+
     return note
 
 

@@ -89,8 +89,8 @@ def require_unneeded(database: Database, before: KeyFile, after: KeyFile) -> Non
         needing = _needing_others(connection, after.ring)
     if not same(check_of(after.ring.in_use), mark):
         raise InputError(
-            "the coordinator was not started with the new secret yet, and would be refused without the old one; "
-            "start every coordinator again, then retire it"
+            "the coordinator does not use the new secret yet, and would be refused without the old one; start every "
+            "coordinator that does not read it from a file again, then retire it"
         )
     if needing:
         names = ", ".join(map(repr, sorted(needing)))

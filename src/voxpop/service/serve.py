@@ -24,7 +24,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from voxpop.errors import InputError
 from voxpop.model.options import check, option
 from voxpop.service import logs
-from voxpop.service.keys import Keyring, check_of, exposed, keyring_of_file, make_secret, read_keyring
+from voxpop.service.keys import Keyring, KeyringFile, check_of, exposed, make_secret, read_keyring
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_private_url, require_url
 from voxpop.service.stores.database import Database, file_of, insert_into
@@ -122,7 +122,7 @@ def _keys(name: str, value: str | None, path: Path | None) -> Keyring | None:
         return read_keyring(f"the {name}", value)
     if path is None:
         return None
-    keys = keyring_of_file(name, path)
+    keys = KeyringFile(name, path)
     if (warning := exposed(path)) is not None:
         logs.warn("key_file", key=name, warning=warning)
     return keys
@@ -252,7 +252,10 @@ def run(app: CoordinatorApp | ShufflerApp, settings: Settings, ready: Callable[[
             ready()
         else:
             host, port = listener.getsockname()[:2]
-            logs.event_logger(name)("listening", url=f"{'http' if tls is None else 'https'}://{host}:{port}")
+            url = f"{'http' if tls is None else 'https'}://{host}:{port}"
+            logs.event_logger(name)("listening", url=url)
+            if sys.stderr.isatty() and name == "coordinator":
+                sys.stderr.write(f"open {url} and sign in with a key: voxpop keys operator NAME --file my.key\n")
         uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -352,13 +352,22 @@ def require_people(plan: Plan, told: Answers | Feedback, ledger: Ledger) -> None
 
 def too_few(plan: Plan, count: int, ratio: float, state: State) -> str:
     """Say what it costs to close a wave with fewer people than were asked."""
-    cost = dearer(state, state.closed_early(plan.people))
-    others = ", as those who are missing may differ" if plan.same else ""
+    cost, others = price(plan, state), ", as those who are missing may differ" if plan.same else ""
     return (
-        f"wave {plan.wave} asked {plan.people:,} people and {count:,} answered, so that the errors of its averages "
-        f"would be about {ratio:.1f} times as large as planned{others}; wait for the others, or close the wave with "
-        f"these: --partial (partial=True){f', and as the answers may have chosen the moment, {cost}' if cost else ''}"
+        f"wave {plan.wave} asked {plan.people:,} people and {count:,} answered, so that {larger(ratio)}{others}; wait "
+        f"for the others, or close the wave with these: --partial (partial=True){f', and {cost}' if cost else ''}"
     )
+
+
+def larger(ratio: float) -> str:
+    """Say how much larger errors are because fewer people answered."""
+    return f"the errors of its averages would be about {ratio:.1f} times as large as planned"
+
+
+def price(plan: Plan, state: State) -> str:
+    """Say what it costs later certificates to close a wave early; empty if nothing."""
+    cost = dearer(state, state.closed_early(plan.people))
+    return f"as the answers may have chosen the moment, {cost}" if cost else ""
 
 
 def dearer(before: State, after: State) -> str:

@@ -83,7 +83,7 @@ def test_every_button_does_what_it_says(desk: Desk, operator: Browser) -> None:
         ("archived", ("archived", "finished")),
         ("running", ("running", "finished")),
     ):
-        answer = operator.send(f"{PAGE}/life", wanted=wanted)
+        answer = operator.send(f"{PAGE}/life", wanted=wanted, name=STUDY)
         assert (answer.status_code, answer.headers["location"]) == (303, PAGE)
         assert life_of(desk) == found
     assert operator.send(f"{PAGE}/delete", name=STUDY).headers["location"] == "/"
@@ -122,7 +122,7 @@ def test_a_study_is_deleted_only_by_its_name_and_never_while_it_runs(desk: Desk,
 
 def test_what_nobody_can_want_is_refused(desk: Desk, operator: Browser) -> None:
     for wanted in ("", "gone", "<b>"):
-        answer = operator.send(f"{PAGE}/life", wanted=wanted)
+        answer = operator.send(f"{PAGE}/life", wanted=wanted, name=STUDY)
         assert answer.status_code == 422
         assert "<b>" not in answer.text.partition("<main")[2]
     assert life_of(desk) == ("running", "new")

@@ -189,7 +189,7 @@ def test_the_open_wave_says_who_is_missing_and_until_when(address: str) -> None:
         found = study_view(it.coordinator, STUDY)
         assert found.status.funnel.asked == len(invited)
         assert len(invited) == 2
-        assert "Wave 1: 1 answer is missing;" in words_of("wave", found)
+        assert "1 answer is in of wave 1; nothing is read before the wave closes. It lacks 1" in words_of("wave", found)
         assert found.until == it.clock.now + 600.0
         said = f"collecting People are asked: 1 of {len(invited)} have answered in wave 1."
         assert words_of("answer", found).startswith(said)

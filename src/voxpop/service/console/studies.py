@@ -39,8 +39,8 @@ from voxpop.service.study.log import Snapshot
 from voxpop.service.study.overview import Glance
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.stages import UNRELEASED, Cause, Hold, Life, Lost, Stage, State
-from voxpop.service.study.status import Status, dated, said_of, status_of
-from voxpop.service.study.steps import LEAST_JUMP
+from voxpop.service.study.status import Status, collected, dated, said_of, status_of
+from voxpop.service.study.steps import LEAST_JUMP, close_early
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
 OVERDUE_SECONDS = 60.0  # after the last deadline, until which a coordinator should have acted
@@ -186,6 +186,11 @@ class StudyView:
     more_turns: int
 
     @property
+    def collected(self) -> str:
+        """How many answers of the open wave are in, in the words of the API."""
+        return collected(self.status)
+
+    @property
     def draws(self) -> bool:
         """True if this service can draw the pictures of a report."""
         return find_spec("matplotlib") is not None
@@ -276,16 +281,30 @@ class StudyScreen(Screens):
     def change(self, request: Request, study: str, caller: str, sent: Form) -> Response:
         """Do what a button says."""
         wanted = Wanted(require_choice("wish", sent.text("wanted"), [*Wanted]))
+        if wanted is Wanted.ENDED and sent.text("name") != study:
+            return self._again(request, study, f"the name that was typed is not {study!r}; nothing was ended")
         life.change(self.coordinator.context, study, wanted, caller)
         self.console.nudge(study)
         return self.console.moved(request, f"/studies/{study}")
+
+    @form("/studies/{study}/close", "manager")
+    def close(self, request: Request, study: str, caller: str, sent: Form) -> Response:
+        """Close the wave that the page showed with those who answered."""
+        shown = sent.text("wave")
+        if not shown.isdecimal() or len(shown) > 9:
+            raise Refusal(422, f"the wave must be a number, got {shown!r:.40}; reload the page")
+        close_early(self.coordinator.context, study, int(shown), caller)
+        self.console.nudge(study)
+        return self.console.moved(request, f"/studies/{study}")
+
+    def _again(self, request: Request, study: str, problem: str) -> Response:
+        view = study_view(self.coordinator, study)
+        return self.console.show(request, "study", 409, view=view, problem=problem, files=FILES)
 
     @form("/studies/{study}/delete", "manager")
     def delete(self, request: Request, study: str, caller: str, sent: Form) -> Response:
         """Delete the study whose name was typed."""
         if sent.text("name") != study:
-            problem = f"the name that was typed is not {study!r}; nothing was deleted"
-            view = study_view(self.coordinator, study)
-            return self.console.show(request, "study", 409, view=view, problem=problem, files=FILES)
+            return self._again(request, study, f"the name that was typed is not {study!r}; nothing was deleted")
         life.delete(self.coordinator.context, study, caller)
         return self.console.moved(request, "/")

@@ -91,6 +91,11 @@ class SimulatedDevice(Device):
     direction: Direction
     made: Outgoing | None = None  # the last report, so that the arithmetic can be checked
     block: int = 1  # of the wave, to which it belongs
+    answers: float = 1.0  # the share of the waves in which the person answers
+
+    def _answer(self, found: dict[str, Any], since: float) -> Outcome:
+        draw = np.random.default_rng([self.tastes.seed, self.person, found["wave"]["wave"], 1])
+        return super()._answer(found, since) if draw.random() < self.answers else Outcome.WAITING
 
     def _report(self, invitation: dict[str, Any]) -> Outgoing | None:
         told = invitation["wave"]

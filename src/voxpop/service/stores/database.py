@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import psycopg
 import sqlalchemy as sa
@@ -43,8 +44,28 @@ def cause(error: BaseException) -> str:
     number = getattr(found, "errno", None)
     if name is None and isinstance(number, int):
         name = errno.errorcode.get(number)
-    state = getattr(found, "sqlstate", None)  # of PostgreSQL
+    state = getattr(found, "sqlstate", None)  # of PostgreSQL; none if there was no connection
+    if name is None and isinstance(found, psycopg.OperationalError):
+        name = next((said for said, sign in UNREACHED.items() if any(one in str(found) for one in sign)), None)
     return str(name or " ".join(filter(None, (state, type(found).__name__))))
+
+
+# Why PostgreSQL cannot be reached, in our words, and by which words of its own that is recognised.
+UNREACHED = {
+    "too many connections": ("too many clients", "remaining connection slots", "too many connections"),
+    "password refused": ("password authentication failed", "no password supplied"),
+    "refused by its rules": ("no pg_hba.conf entry",),
+    "no such database or user": ("does not exist",),
+    "connection refused": ("Connection refused",),
+    "unknown host": ("could not translate host name", "failed to resolve host"),
+    "no answer": ("timeout expired", "timed out", "server closed the connection", "Network is unreachable"),
+    "starting or stopping": ("the database system is",),
+}
+REMEDIES = {
+    "too many connections": "raise max_connections, or start fewer workers",
+    "password refused": "check the password; in an address, @ and / may stand as they are",
+    "connection refused": "check host and port, and start the server",
+}
 
 
 class ReplacedFileError(Exception):
@@ -243,9 +264,9 @@ def open_database(address: str) -> Database:
         with engine.connect():
             pass
     except sa.exc.OperationalError as error:
-        place = url.render_as_string(hide_password=True)
-        reason = str(error.orig).strip().splitlines()[0]
-        raise InputError(f"cannot reach the database {place}: {reason}; check the address and the server") from None
+        place, reason = url.render_as_string(hide_password=True), cause(error)
+        remedy = REMEDIES.get(reason, "check the address and the server")
+        raise InputError(f"cannot reach the database {place}: {reason}; {remedy}") from None
     return Database(engine)
 
 
@@ -264,9 +285,12 @@ def require_database(address: str) -> None:
 def _url(address: str) -> URL:
     if "://" not in address:
         return URL.create("sqlite+pysqlite", database=str(Path(address)))
+    # What stands between the first : and the last @ is a password, whatever it holds.
+    given = re.fullmatch(r"(?P<start>postgres[^:]*://[^:/@]*):(?P<password>.+)(?P<place>@[^@]*)", address)
     try:
-        url = make_url(address)
-    except ArgumentError:
+        url = make_url(address if given is None else given["start"] + given["place"])
+        url = url if given is None else url.set(password=unquote(given["password"]))
+    except (ArgumentError, ValueError):
         raise InputError("the database address is not a URL; write a path, or postgresql://user@host/name") from None
     kinds = {"sqlite": "sqlite+pysqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
     if url.drivername not in kinds:

@@ -82,7 +82,7 @@ def facts_of(database: Database) -> DatabaseFacts:
 
 Kind = Literal["coordinator", "shuffler"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-HEADS: dict[Kind, str] = {"coordinator": "coordinator_7", "shuffler": "shuffler_3"}
+HEADS: dict[Kind, str] = {"coordinator": "coordinator_8", "shuffler": "shuffler_3"}
 LOCK = 0x766F78706F70  # an arbitrary number that nothing else uses
 
 
@@ -131,12 +131,20 @@ def _know_codes_and_proofs(connection: sa.Connection) -> None:
         connection.execute(ours.values(verify_key=secrets.token_bytes(32)))
 
 
+def _know_who_is_late(connection: sa.Connection) -> None:
+    """Count for how many deadlines those who did not answer were asked; so far, each of them for one."""
+    kind = "DOUBLE" if connection.dialect.name == "sqlite" else "DOUBLE PRECISION"
+    connection.exec_driver_sql(f"ALTER TABLE tallies ADD COLUMN late {kind} DEFAULT 0 NOT NULL")
+    connection.execute(sa.update(schema.tallies).values(late=schema.tallies.c.lapsed))
+
+
 # From which versions a database is upgraded: to which, and how.
 UPGRADES: dict[str, tuple[str, Callable[[sa.Connection], None]]] = {
     "coordinator_3": ("coordinator_4", _say_wave),
     "coordinator_4": ("coordinator_5", _know_strata),
     "coordinator_5": ("coordinator_6", _know_blocks),
     "coordinator_6": ("coordinator_7", _know_codes_and_proofs),
+    "coordinator_7": ("coordinator_8", _know_who_is_late),
 }
 
 

@@ -161,6 +161,7 @@ tallies = sa.Table(  # counters of a wave; each process that stores reports has 
     sa.Column("answered", sa.Integer, nullable=False, server_default="0"),
     sa.Column("lapsed", sa.Integer, nullable=False, server_default="0"),
     sa.Column("refused", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("late", sa.Double, nullable=False, server_default="0"),  # deadlines for which those who lapsed were asked
 )
 # Checks of values outside the database, such as the secret; and `ready`, written to show that it works.
 marks = sa.Table(

@@ -46,11 +46,13 @@ from voxpop.service.stores.schema import counts, inbox, invitations, people, pla
 from voxpop.service.study import log, participants
 from voxpop.service.study.invitations import Invitations, Seat, all_here, count_later, made
 from voxpop.service.study.log import Context, Snapshot, SqlJournal
+from voxpop.service.study.response import TOLD, Pace, Response
 from voxpop.service.study.stages import Life, Stage
 
 CHUNK = 2_000  # reports added up at a time, to bound memory
 ASKED_AT_ONCE = 500  # people in one transaction, for which uploads to the study wait
 PAUSE = 0.01  # seconds between two of them
+LEAST = 2  # answers about each block with which a wave may be closed before all are in
 OVER = (409, 410)  # a helper's refusals of a batch that it has sealed for others, or that was called off
 
 
@@ -103,19 +105,21 @@ def ask(context: Context, snapshot: Snapshot) -> bool:
         row = log.row_of(connection, study)
         if row.seq != snapshot.seq or row.newest is None:
             return True  # another coordinator has gone on, or lets the rounds be played again
-        if row.invited >= wave.plan.people:
-            return False
         invited, most = Invitations(connection, study, wave.plan.wave), snapshot.most_participations
         asked = invited.funnel.asked  # before looking at who is: whoever is invited from now on is noticed
-        wanted = _free(snapshot, {(None, 1): row.invited} if len(snapshot.seats) == 1 else invited.held_by_seat)
+        seats = snapshot.seats(row.invited + spare(context, invited, row, snapshot))
+        wanted = _free(snapshot, seats, {(None, 1): row.invited} if len(seats) == 1 else invited.held_by_seat)
+        if not wanted:
+            return False
         drawn = {one: invited.draw(len(blocks), most, row.newest, one) for one, blocks in wanted.items()}
         lacks = {one: len(blocks) - len(drawn[one]) for one, blocks in wanted.items() if len(blocks) > len(drawn[one])}
-        short = sum(lacks.values())
+        # The wave can do without spare people; if it lacks others, it waits for them, or asks somebody again.
+        short = max(0, min(sum(lacks.values()), wave.plan.people - row.invited - sum(map(len, drawn.values()))))
         others = short > 0 and row.stage == Stage.COLLECTING
         if others:
             later = count_later(connection, study, most, row.newest)
             others = all(later.get(one, 0) >= count for one, count in lacks.items())
-        if not others:
+        if short and not others:
             for one, count in lacks.items():
                 drawn[one] += invited.draw_again(count, most, row.newest, one, besides=drawn[one])
         chosen = [seated for one, some in drawn.items() for seated in zip(some, wanted[one], strict=False)]
@@ -137,10 +141,45 @@ def ask(context: Context, snapshot: Snapshot) -> bool:
     return bool(chosen)
 
 
-def _free(snapshot: Snapshot, held: Mapping[Seat, int]) -> dict[str | None, list[int]]:
+def spare(context: Context, invited: Invitations, row: Any, snapshot: Snapshot) -> int:
+    """Return how many people to invite besides those who hold an invitation, some of whom will not answer."""
+    definition, people, now = snapshot.definition, snapshot.open_wave.plan.people, context.clock()
+    if definition.strata is not None:  # more answers than the quotas would change their proportions
+        return people - int(row.invited)
+    span, most, before = definition.rules.deadline, definition.rules.most_invited, invited.before
+    answered = invited.funnel.answered
+    if snapshot.open_wave.release.second == SHUFFLER:
+        answered = context.shuffled.get(row.id, -1)
+    if answered < 0:  # this process has not heard from the shuffler how many answered
+        return Response(people, most, 0, row.invited, row.invited, before=before).missing
+    older, over = invited.exposure(now, span, TOLD)
+    fresh, left = invited.young(now, span, TOLD), 1 - over / older if older else 0.0
+    lately = _pace(context, row, now).of_late(now, answered, span)
+    return Response(people, most, answered, row.invited, fresh, older, left, invited.late, before, lately).missing
+
+
+def _pace(context: Context, row: Any, now: float) -> Pace:
+    """Return how fast answers came to this wave, as far as this process knows."""
+    pace = context.paces.get(row.id)
+    if pace is None or pace.wave != row.wave:
+        pace = context.paces[row.id] = Pace(row.wave, now)
+    return pace
+
+
+def lags(context: Context, invited: Invitations, row: Any, snapshot: Snapshot) -> bool:
+    """Return True if more people should be invited; the pace of the answers is looked at now and then."""
+    if row.invited < snapshot.open_wave.plan.people:
+        return True
+    now = context.clock()
+    if 0 < _pace(context, row, now).again - now <= snapshot.definition.rules.deadline:
+        return False
+    return spare(context, invited, row, snapshot) > 0
+
+
+def _free(snapshot: Snapshot, seats: Mapping[Seat, int], held: Mapping[Seat, int]) -> dict[str | None, list[int]]:
     """Return the blocks that lack people of each stratum, once for each whom they lack, in random order."""
     free = defaultdict[str | None, list[int]](list)
-    for (stratum, block), quota in snapshot.seats.items():
+    for (stratum, block), quota in seats.items():
         free[stratum] += [block] * (quota - held.get((stratum, block), 0))
     for blocks in free.values() if snapshot.open_wave.plan.blocks > 1 else ():
         SystemRandom().shuffle(blocks)  # so that those who are asked a second time are not all of one block
@@ -211,7 +250,9 @@ def collect(context: Context, snapshot: Snapshot) -> bool:
                 return True
             deadline = context.clock() + snapshot.definition.rules.deadline
             Invitations(connection, study, number).make_ready(new, deadline)
-    return ask(context, snapshot) or bool(new)
+    with context.database.read() as connection:
+        asks = lags(context, Invitations(connection, study, number), log.row_of(connection, study), snapshot)
+    return (asks and ask(context, snapshot)) or bool(new)
 
 
 def total_of(connection: sa.Connection, study: str, wave: int) -> str | None:
@@ -227,10 +268,16 @@ def seal(context: Context, snapshot: Snapshot) -> bool:
     """
     study, wave = snapshot.study, snapshot.open_wave
     number = wave.plan.wave
-    with context.database.read() as connection:
-        row = log.row_of(connection, study)
+    with context.database.write() as connection:
+        row = log.lock_unmoved(connection, snapshot)
+        here = Invitations(connection, study, number)
+        if row is None:
+            return True
+        if here.waits:  # whoever answers from now on would not be among those who are named to the helper
+            here.cut_short(context.clock(), snapshot.definition.rules.deadline)
+            recount(here)
         forget = participants.pending(connection, study, number)
-        chosen = sorted(Invitations(connection, study, number).answered)  # their order tells nothing
+        chosen = sorted(here.answered)  # their order tells nothing
     if forget:
         told = _forget(context, row, wave, forget)
         if not isinstance(told, Refusal) or told.status not in OVER:  # it is not sealed yet, and they are not in it
@@ -398,17 +445,42 @@ def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, fo
     recount(invited)
 
 
-def close(context: Context, invited: Invitations, snapshot: Snapshot) -> bool:
-    """Release the wave from the second server's total, the reports in the inbox, or both; return False if they lack."""
+def why_open(context: Context, invited: Invitations, snapshot: Snapshot) -> str:
+    """Say why a wave cannot be closed before it has all its answers; empty if it can be, with those that are in."""
+    wave, people = snapshot.open_wave, snapshot.open_wave.plan.people
+    if wave.release.batch is not None:
+        return (
+            f"its noise was made for {people:,} people, and with fewer everyone's privacy would be weaker; wait for "
+            "the others"
+        )
+    if snapshot.definition.strata is not None:
+        return "its strata would no longer be in proportion; wait for the others"
+    needed = LEAST * wave.plan.blocks
+    if invited.funnel.answered < needed or (
+        wave.plan.blocks > 1 and min(invited.answered_by_block(wave.plan.blocks)) < LEAST
+    ):
+        each = f" about each of its {wave.plan.blocks} blocks" if wave.plan.blocks > 1 else ""
+        return f"it takes at least {LEAST} answers{each}; wait for more"
+    return ""
+
+
+def close(context: Context, invited: Invitations, snapshot: Snapshot, early: bool = False) -> bool:
+    """Release the wave from the second server's total, the reports in the inbox, or both; return False if they lack.
+
+    All answers that are in count, also if they are more than the wave needs. If it is `early`, they may be fewer, where
+    nobody's privacy rests on the others.
+    """
     connection, study, wave = invited.connection, invited.study, snapshot.open_wave
     alone = wave.release.batch is None
     total = None if alone else total_of(connection, study, invited.wave)
-    if not (invited.funnel.answered >= wave.plan.people if alone else total):
+    whole = invited.funnel.answered >= wave.plan.people if alone else total
+    if not whole and (not early or why_open(context, invited, snapshot)):
         return False  # someone withdrew, or another coordinator found the batch void
     tallies = _tallies(invited, wave, total)
     if tallies is None:
         give_up(context, invited, snapshot)
         return True
+    invited.cut_short(context.clock(), snapshot.definition.rules.deadline)
     counted = invited.settle()
     named = counted if snapshot.definition.rules.participations > 1 else ()  # otherwise nobody takes part twice
     feedback, entry = release_wave(wave, tallies, snapshot.ledger, context.noise, named)
@@ -421,6 +493,7 @@ def close(context: Context, invited: Invitations, snapshot: Snapshot) -> bool:
     journal = SqlJournal(connection, study, context.clock(), context.released)
     journal.append([Released(feedback, entry)], snapshot.seq, stage=Stage.CLOSED, short=0, batch=None)
     context.shuffled.pop(study, None)
+    context.paces.pop(study, None)
     context.note("closed", study=study, wave=invited.wave, people=feedback.count)
     return True
 
@@ -443,6 +516,7 @@ def _tallies(invited: Invitations, wave: Wave, total: str | None) -> list[Tally]
 def give_up(context: Context, invited: Invitations, snapshot: Snapshot) -> None:
     """Begin a new batch with other people: those of this one have answered, and their answers are spent."""
     connection, study = invited.connection, invited.study
+    invited.cut_short(context.clock(), snapshot.definition.rules.deadline)
     invited.settle()
     invited.spend(snapshot.definition.rules.participations)
     counted = invited.answered

@@ -13,12 +13,12 @@ from voxpop.errors import InputError, require_integer
 from voxpop.privacy.release import SHUFFLER
 from voxpop.service import audit
 from voxpop.service.audit import COMMAND_LINE, Action
-from voxpop.service.keys import Keyring, hash_key, same
+from voxpop.service.keys import Keyring, check_of, hash_key, same
 from voxpop.service.messages import Count, Reply
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
-from voxpop.service.stores.schema import counts, newest_person, plays, studies, totals
+from voxpop.service.stores.schema import counts, marks, newest_person, plays, studies, totals
 from voxpop.service.study import life, log, status
 from voxpop.service.study.collecting import total_of
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name, require_sayable
@@ -45,6 +45,15 @@ class Coordinator:
     ) -> None:
         self.context = Context(database, Keyring.of(secret), shuffler, **named)
         self.database, self.snapshots = database, self.context.snapshots
+        self._marked = b""  # nothing is written before the secret has changed
+
+    def mark_secret(self) -> None:
+        """Write down which secret is in use, if its file has changed: rotation looks there before it drops others."""
+        mark = check_of(self.context.secrets.in_use)
+        if self._marked not in (b"", mark):
+            with self.database.write() as connection:
+                connection.execute(sa.update(marks).where(marks.c.name == "secret").values(mark=mark))
+        self._marked = mark
 
     # -- the operator
 

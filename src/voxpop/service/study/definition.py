@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from voxpop.privacy.ledger import compose_any
 from voxpop.service.stores.schema import NAME
 
 PARTS = ("problem", "policy", "privacy", "rules", "reward")  # of a definition, as it is stored
+NEWER = {"wave_deadline", "most_invited"}  # rules that are stored if they are not as usual
 RARE = {"direction", "strata", "calendar", "money"}  # parts that may be missing
 MOST_TEXT = 200  # characters of a label, a name or a setting
 UNSAYABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # what XML cannot hold
@@ -43,6 +44,22 @@ class Rules:
         unit="seconds",
         label="Seconds to answer",
         help="Seconds to answer an invitation before someone else is invited.",
+    )
+    wave_deadline: float | None = option(
+        None,
+        above=0,
+        most=1e9,
+        unit="seconds",
+        label="Seconds until a wave closes",
+        help="Seconds after which a wave closes with those who answered; unless given, it waits for all answers.",
+    )
+    most_invited: float = option(
+        3.0,
+        least=1,
+        most=100,
+        unit="people",
+        label="Most people invited for an answer",
+        help="People invited at most for each answer that a wave lacks, if some do not answer; 1: no spare ones.",
     )
     rounds_per_second: float | None = option(
         None,
@@ -88,6 +105,16 @@ class Definition(journal.Definition):
             )
         if self.rules.budget is not None and self.privacy.budget is None:
             raise InputError(f"service.budget {self.rules.budget:g} needs a trust model; add a [privacy] table")
+        if self.rules.wave_deadline is not None and (second := self.privacy.release_type.second) is not None:
+            raise InputError(
+                f"service.wave_deadline closes a wave with fewer people than asked, and the noise of a study with a "
+                f"{second} is made for all of them; leave it out: people who do not answer are replaced"
+            )
+        if self.rules.wave_deadline is not None and self.strata is not None:
+            raise InputError(
+                "service.wave_deadline closes a wave with fewer people than asked, whose strata would not be in "
+                "proportion; leave it out"
+            )
         if self.rules.rounds_per_second is not None and self.calendar is not None:
             raise InputError(
                 "rounds are played by the [calendar] or by service.rounds_per_second; leave one of them out"
@@ -130,7 +157,11 @@ class Definition(journal.Definition):
         data = {name: value for name, value in super().encode().items() if name in {*PARTS, *RARE}}
         if self.direction is Direction.MAXIMIZE:  # then nothing is said, as in studies of earlier versions
             del data["direction"]
-        return {**data, "rules": asdict(self.rules)}
+        rules = {part.name: getattr(self.rules, part.name) for part in fields(Rules)}
+        for part in fields(Rules):
+            if part.name in NEWER and rules[part.name] == part.default:  # then studies of earlier versions are the same
+                del rules[part.name]
+        return {**data, "rules": rules}
 
     @classmethod
     def decode(cls, data: Any, name: str = "study") -> Definition:

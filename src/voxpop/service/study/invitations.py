@@ -134,6 +134,13 @@ class Invitations:
         wanted = sa.select(invitations.c.token_hash).select_from(joined).where(self._held)
         return list(self.connection.execute(wanted).scalars())
 
+    def answered_by_block(self, blocks: int) -> list[int]:
+        """Count the answers about each block."""
+        joined = invitations.join(receipts, receipts.c.invitation == invitations.c.id)
+        wanted = sa.select(invitations.c.block, sa.func.count()).select_from(joined).where(self._held)
+        found = Counter({row[0]: row[1] for row in self.connection.execute(wanted.group_by(invitations.c.block))})
+        return [found[block] for block in range(1, blocks + 1)]
+
     def bodies(self, tokens: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the reports under these tokens."""
         joined = invitations.join(inbox, inbox.c.invitation == invitations.c.id)
@@ -190,7 +197,38 @@ class Invitations:
 
     def expire(self, now: float) -> int:
         """End the unanswered invitations past their deadline; return how many."""
-        return self._end(self._open & (invitations.c.deadline < now))
+        return self._end(self._open & (invitations.c.deadline < now), late=None)
+
+    def exposure(self, now: float, span: float, after: float = 0.0) -> tuple[int, float]:
+        """Count the invitations that are held, and add up the parts of their time, `span`, that are over.
+
+        Those of which less than `after` is over are left out.
+        """
+        old = self._held & (invitations.c.deadline <= now + (1 - after) * span)
+        wanted = sa.select(sa.func.count(), sa.func.sum(self._over(now, span))).where(old)
+        count, over = self.connection.execute(wanted).one()
+        return int(count), float(over or 0.0)
+
+    def young(self, now: float, span: float, before: float) -> int:
+        """Count the open invitations of whose time less than `before` is over."""
+        return self._count(self._open & (invitations.c.deadline > now + (1 - before) * span))
+
+    @property
+    def first_deadline(self) -> float:
+        """The deadline of those who were invited first; infinity if nobody was."""
+        found = self.connection.scalar(sa.select(sa.func.min(invitations.c.deadline)).where(self._ours))
+        return math.inf if found is None else float(found)
+
+    @staticmethod
+    def _over(now: float, span: float) -> sa.ColumnElement[float]:
+        over = 1 - (invitations.c.deadline - now) / span
+        return sa.case((over > 1, 1.0), (over < 0, 0.0), else_=over)
+
+    def cut_short(self, now: float, span: float) -> None:
+        """End the open invitations, because the wave has its answers; the older, the more they count as late."""
+        part = self._over(now, span)
+        over = self.connection.scalar(sa.select(sa.func.sum(part * part)).where(self._open))
+        self._end(self._open, late=float(over or 0.0))
 
     def expire_all(self) -> None:
         """End every invitation, because nothing will be released."""
@@ -200,17 +238,20 @@ class Invitations:
     def withdraw(self, tokens: Sequence[bytes]) -> None:
         """End invitations whose tokens the shuffler no longer accepts."""
         for part in _chunks(tokens):
-            self._end(invitations.c.token_hash.in_(part) & ~invitations.c.expired)
+            self._end(invitations.c.token_hash.in_(part) & ~invitations.c.expired, late=None)
 
-    def _end(self, which: sa.ColumnElement[bool]) -> int:
-        """End invitations that were not answered, and count them; return how many."""
+    def _end(self, which: sa.ColumnElement[bool], late: float | None = 0.0) -> int:
+        """End invitations that were not answered, and count them; return how many.
+
+        All of them were `late`, or they were open for so many deadlines, or ended for another reason.
+        """
         ended = self._update(which, expired=True)
-        self.add(lapsed=ended)
+        self.add(lapsed=ended, late=ended if late is None else late)
         return ended
 
     def postpone(self, seconds: float) -> None:
-        """Give those who are invited more time."""
-        self._update(self._held, deadline=invitations.c.deadline + seconds)
+        """Give those who are invited more time, and the wave as a whole."""
+        self._update(self._ours, deadline=invitations.c.deadline + seconds)
 
     def make_ready(self, tokens: Sequence[bytes], deadline: float) -> None:
         """Show devices the invitations whose tokens the shuffler knows by now, with a new deadline."""
@@ -222,11 +263,10 @@ class Invitations:
         self._update(self._ours, nonce=b"")
 
     def settle(self) -> tuple[str, ...]:
-        """Count the participation of those who answered, end all other invitations; return the former's pseudonyms."""
+        """Count the participation of those who answered; return their pseudonyms."""
         took_part = self._took_part
         persons = self.connection.execute(took_part.order_by(invitations.c.person)).scalars().all()
         self._participated(took_part, people.c.participations + 1)
-        self._end(self._open)
         return tuple(map(str, persons))
 
     def _participated(self, persons: sa.Select[Any], number: Any) -> None:
@@ -287,7 +327,24 @@ class Invitations:
         wanted = sa.select(*sums).where(tallies.c.study == self.study, tallies.c.wave == self.wave)
         return Funnel(*map(int, self.connection.execute(wanted).one()))
 
-    def add(self, **more: int) -> None:
+    @property
+    def late(self) -> float:
+        """For how many deadlines the invitations that ended were open."""
+        return self._sums(tallies.c.wave == self.wave, tallies.c.late)[0]
+
+    @property
+    def before(self) -> tuple[float, float]:
+        """How many answered in earlier waves of the study, and how many with those who did not in their time."""
+        answered, late = self._sums(tallies.c.wave < self.wave, tallies.c.answered, tallies.c.late)
+        return answered, answered + late
+
+    def _sums(self, which: sa.ColumnElement[bool], *columns: sa.Column[Any]) -> list[float]:
+        sums = (sa.func.coalesce(sa.func.sum(column), 0) for column in columns)
+        return list(
+            map(float, self.connection.execute(sa.select(*sums).where(tallies.c.study == self.study, which)).one())
+        )
+
+    def add(self, **more: float) -> None:
         """Add to the counters of the wave, under the lock on the study's row."""
         if not any(more.values()):
             return

@@ -33,6 +33,7 @@ from voxpop.service.stores.schema import events, studies
 from voxpop.service.study.definition import Definition, most_participations
 from voxpop.service.study.invitations import Seat
 from voxpop.service.study.released import LastRelease, ReleaseRecord, closed_waves, created_at
+from voxpop.service.study.response import Pace
 from voxpop.service.study.stages import Kind, Life
 
 
@@ -180,11 +181,14 @@ class Snapshot(Course):
         offsets = (np.frombuffer(bits, "<u8") >> 11) / 2.0**53
         return dict(strata.quotas(offsets).items())
 
-    @cached_property
-    def seats(self) -> Mapping[Seat, int]:
-        """How many people of each stratum the open wave hears about each of its blocks: about as many about each."""
+    def seats(self, people: int) -> Mapping[Seat, int]:
+        """How many people of each stratum to hold invited to each block of the open wave: about as many to each.
+
+        They are more than the wave hears if some will not answer, except where strata need their proportions.
+        """
         seats, before, blocks = dict[Seat, int](), 0, self.open_wave.plan.blocks
-        for stratum, quota in self.quotas.items():
+        quotas = self.quotas if self.definition.strata is not None else {None: people}
+        for stratum, quota in quotas.items():
             for place in range(blocks):
                 seats[stratum, place + 1] = (before + quota + place) // blocks - (before + place) // blocks
             before += quota
@@ -267,6 +271,7 @@ class Context:
     noted: dict[str, int] = field(default_factory=dict)  # by study: the closed waves that the record knows
     attempts: dict[str, str] = field(default_factory=dict)  # by study: the last attempt of this process to release
     shuffled: dict[str, int] = field(default_factory=dict)  # by study: reports that the shuffler has; for display only
+    paces: dict[str, Pace] = field(default_factory=dict)  # by study: how fast answers come to its open wave
     crowd: tuple[int, float] = (0, -math.inf)  # people who may be asked, and how long that count holds
     writer: str = field(default_factory=partial(token_hex, 8))  # whose counters this process adds to
 

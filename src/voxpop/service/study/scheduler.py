@@ -122,6 +122,7 @@ class Scheduler:
 
     def _look(self, among: set[str] | None = None) -> dict[str, tuple[Any, ...]]:
         self.coordinator.database.scrub()
+        self.coordinator.mark_secret()
         if among is None and (known := self.context.snapshots.names()):
             for study in known.difference(self.coordinator.studies()):  # another coordinator has deleted it
                 self.context.snapshots.forget(study)

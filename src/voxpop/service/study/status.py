@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from voxpop.journal.journal import Known
 from voxpop.journal.question import Question, confidence_of
+from voxpop.journal.wave import error_ratio
 from voxpop.model.waves import Forecast, Plan
 from voxpop.model.words import counted, percent
 from voxpop.report.summary import describe, expectation, number
@@ -24,6 +25,7 @@ from voxpop.service.study import collecting, log, steps
 from voxpop.service.study.invitations import Funnel, Invitations
 from voxpop.service.study.log import Context, Snapshot
 from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, State, state_of, time_of
+from voxpop.study.answers import larger, price
 
 KNOWN = 64  # studies whose dates are kept, until something happens in them
 LIVES = {
@@ -76,6 +78,14 @@ class StudyHold(Reply, frozen=True):
     sentence: Annotated[str, says("What it waits for, or what to do about it.")]
 
 
+class WaveClosing(Reply, frozen=True):
+    """What closing a wave would mean that still collects, and what ending the study would."""
+
+    answers: Annotated[Count, says("Answers that are in; nothing is read of them, and ending the study deletes them.")]
+    able: Annotated[bool, says("It can be closed now with those who answered.")]
+    sentence: Annotated[str, says("What that costs, or why it is not possible.")]
+
+
 class Status(Reply, frozen=True):
     """How far a study is."""
 
@@ -102,6 +112,7 @@ class Status(Reply, frozen=True):
     reason: Annotated[str | None, says("Why the study is finished; null if it is not.")]
     warning: Annotated[str, says("What the model check found last; empty if nothing is wrong.")]
     holds: Annotated[list[StudyHold], says("Why the study stands still; empty if it goes on.")]
+    closing: Annotated[WaveClosing | None, says("How the wave can be closed early; null if none collects.")]
     dates: Annotated[
         str, says("When the open wave is played, and when the study should end; empty without a calendar.")
     ]
@@ -168,8 +179,9 @@ def status_of(context: Context, study: str) -> Status:
         known = connection.execute(sa.select(counts).where(counts.c.study == study)).one()
         funnel = Invitations(connection, study, row.wave).funnel
         holds = _holds(context, connection, row, snapshot, now)
-    collecting = row.stage == Stage.COLLECTING
-    answered = max(funnel.answered, context.shuffled.get(study, 0)) if collecting else 0
+        collects = row.stage == Stage.COLLECTING and snapshot.wave is not None
+        answered = max(funnel.answered, context.shuffled.get(study, 0)) if collects else 0
+        closing = _closing(context, connection, row, snapshot, answered) if collects else None
     plan, asked = snapshot.pending, dated(snapshot, row, now)
     found = Status(
         study=study,
@@ -181,7 +193,7 @@ def status_of(context: Context, study: str) -> Status:
         played=steps.rounds_played(snapshot, row, time_of(row, now)) if plan else 0,
         people=plan.people if plan else 0,
         answered=answered,
-        invited=max(0, row.invited - answered) if collecting else 0,
+        invited=max(0, row.invited - answered) if collects else 0,
         short=row.short,
         funnel=funnel,
         registered=known.registered,
@@ -195,6 +207,7 @@ def status_of(context: Context, study: str) -> Status:
         reason=snapshot.ended,
         warning=snapshot.warning,
         holds=[StudyHold(hold.cause, said_of(hold)) for hold in holds],
+        closing=closing,
         dates=_dates(snapshot, asked.first, row.newest is not None) if asked else "",
         says=[],
     )
@@ -219,6 +232,25 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
     if record is not None and (lost := record.lost(connection, row.id)):
         holds.append(Hold(Cause.OLD_DATABASE, wave, lost=lost))
     return holds
+
+
+def _closing(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, answered: int) -> WaveClosing:
+    """Say what it would mean to close the wave now."""
+    why = collecting.why_open(context, Invitations(connection, row.id, row.wave), snapshot)
+    if not why and row.life == Life.PAUSED:
+        why = "the study is paused; resume it first"
+    if why:
+        return WaveClosing(answered, False, f"Wave {row.wave} cannot be closed early: {why}.")
+    return WaveClosing(answered, True, _price(snapshot, answered))
+
+
+@lru_cache(KNOWN)
+def _price(snapshot: Snapshot, answered: int) -> str:
+    """Say what it costs to close the wave with those who answered."""
+    plan, state = snapshot.open_wave.plan, snapshot.state
+    ratio, cost = error_ratio(snapshot.problem, snapshot.privacy, state, plan, answered), price(plan, state)
+    said = f"Closed now, wave {plan.wave} counts {counted(answered, 'answer')} of {plan.people:,}: {larger(ratio)}"
+    return f"{said}{f', and {cost}' if cost else ''}."
 
 
 def dated(snapshot: Snapshot, row: Any, now: float) -> Question | None:
@@ -339,7 +371,13 @@ def sentences(status: Status, unanswered: str = "") -> list[str]:
     said = [_in_force(status, unanswered), _expected_loss(status), _certified(status)]
     if status.stage == Stage.FINISHED:
         said.append(f"Finished: {status.reason or 'no further wave is planned'}.")
-    said += [LIVES.get(status.life, ""), _forecast(status), status.dates, *(hold.sentence for hold in status.holds)]
+    said += [
+        LIVES.get(status.life, ""),
+        collected(status),
+        _forecast(status),
+        status.dates,
+        *(hold.sentence for hold in status.holds),
+    ]
     if status.warning:
         said.append(f"Warning: {status.warning}")
     return [sentence for sentence in said if sentence]
@@ -395,6 +433,17 @@ def _certified(status: Status) -> str:
 def _expected_loss(status: Status) -> str:
     loss = status.best.expected_loss
     return "" if loss is None else f"Expected loss: {number(loss)} per round, compared with the best possible decision."
+
+
+def collected(status: Status) -> str:
+    """Say how many answers are in, while nobody may read them."""
+    if status.closing is None:
+        return ""
+    lacking, answers = status.people - status.answered, counted(status.answered, "answer is", "answers are")
+    if lacking <= 0:
+        return f"Wave {status.wave} has all its answers ({status.answered:,}), and is being released."
+    said = f"{answers} in of wave {status.wave}; nothing is read before the wave closes."
+    return f"{said} It lacks {lacking:,}, and {counted(status.invited, 'person is', 'people are')} asked."
 
 
 def _forecast(status: Status) -> str:

@@ -17,14 +17,18 @@ import sqlalchemy as sa
 
 from voxpop.journal.journal import Finished, Opened
 from voxpop.model.waves import End
+from voxpop.model.words import counted
 from voxpop.privacy.prio3 import SEED
 from voxpop.privacy.release import HELPER, SHUFFLER
+from voxpop.service import audit
+from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import new_key
+from voxpop.service.refusals import Refusal
 from voxpop.service.stores.schema import newest_person
 from voxpop.service.study import collecting, life, log, participants
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.log import Context, Snapshot, SqlJournal
-from voxpop.service.study.stages import Life, Stage
+from voxpop.service.study.stages import UNRELEASED, Life, Stage
 
 LOOK_AGAIN = 5.0  # seconds until a wave that collects is looked at if nothing happens: a coordinator may have died
 TELL_AGAIN = 1.0  # seconds between messages to the shuffler
@@ -78,8 +82,8 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
         return Step(collecting.ask) if played else Step(wake=_end_of_rounds(snapshot, row))
     if wave.release.batch is not None and collecting.total_of(connection, study, row.wave):
         return Step(_close, now + LOOK_AGAIN)
-    asks = row.invited < wave.plan.people
     if wave.release.second == SHUFFLER:
+        asks = row.invited < wave.plan.people
         return Step(collecting.ask if asks and not row.short else collecting.collect, now + TELL_AGAIN)
     invited = Invitations(connection, study, row.wave)
     lacking = wave.plan.people - invited.funnel.answered
@@ -90,9 +94,13 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
             return Step(collecting.collect, now + TELL_AGAIN, lacking)
     if lacking <= 0:
         return Step(_close, now + LOOK_AGAIN)
+    over = _wave_deadline(invited, snapshot)
+    if over <= now and not collecting.why_open(context, invited, snapshot):
+        return Step(_close, now + LOOK_AGAIN, lacking)
     if invited.overdue(now):
         return Step(_expire, lacking=lacking)
-    wake = min(now + LOOK_AGAIN, invited.next_deadline(now))
+    asks = collecting.lags(context, invited, row, snapshot)
+    wake = min(now + LOOK_AGAIN, invited.next_deadline(now), over if over > now else math.inf)
     return Step(collecting.ask if asks else None, wake, lacking)
 
 
@@ -126,7 +134,44 @@ def _close(context: Context, snapshot: Snapshot) -> bool:
         return False
     with context.database.write() as connection:
         row = log.lock_unmoved(connection, snapshot)
-        return row is None or collecting.close(context, Invitations(connection, row.id, row.wave), snapshot)
+        if row is None:
+            return True
+        invited = Invitations(connection, row.id, row.wave)
+        early = _wave_deadline(invited, snapshot) <= context.clock()
+        return collecting.close(context, invited, snapshot, early)
+
+
+def _wave_deadline(invited: Invitations, snapshot: Snapshot) -> float:
+    """Return when the wave closes with those who answered; infinity if it waits for all."""
+    rules = snapshot.definition.rules
+    return math.inf if rules.wave_deadline is None else invited.first_deadline - rules.deadline + rules.wave_deadline
+
+
+def close_early(context: Context, study: str, wave: int, actor: str = COMMAND_LINE) -> bool:
+    """Close a wave with those who answered, because an operator wants it; return False if it is closed already."""
+    snapshot = context.snapshots.current(study)
+    with context.database.read() as connection:
+        row = log.row_of(connection, study)
+    if wave < row.wave or (wave == row.wave and row.stage not in UNRELEASED):
+        return False
+    if row.life == Life.RUNNING and snapshot.wave is not None and not _name_attempt(context, snapshot):
+        raise Refusal(409, "the database is older than what was released; restore the newer one")
+    with context.database.write() as connection:
+        row = log.row_of(connection, study, lock=True)
+        if row.seq != snapshot.seq or row.wave != wave:
+            raise Refusal(409, f"wave {wave} is not the open one, which is wave {row.wave}; look at the study again")
+        if row.stage != Stage.COLLECTING or row.life != Life.RUNNING:
+            state = row.life if row.life != Life.RUNNING else row.stage
+            raise Refusal(
+                409, f"wave {wave} of the study {study!r} is {state}, and only one that collects can be closed"
+            )
+        invited = Invitations(connection, study, wave)
+        if why := collecting.why_open(context, invited, snapshot):
+            raise Refusal(409, f"wave {wave} of the study {study!r} cannot be closed early: {why}")
+        answered = counted(invited.funnel.answered, "answer")
+        audit.note(connection, context.clock(), actor, Action.CLOSED_EARLY, study, f"wave {wave}, with {answered}")
+        collecting.close(context, invited, snapshot, early=True)
+    return True
 
 
 def _name_attempt(context: Context, snapshot: Snapshot) -> bool:

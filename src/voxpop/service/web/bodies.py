@@ -67,6 +67,12 @@ class LifeChange(Message):
     ]
 
 
+class WaveClose(Message):
+    """The wave to close with those who answered."""
+
+    wave: Annotated[int, Meta(ge=1), says("So that no later one is closed if this one has been meanwhile.")]
+
+
 class NewKey(Message):
     """For whom a key is made."""
 
@@ -216,6 +222,13 @@ LifeChanged = reply(
     study=str,
     wanted=Wanted,
     changed=Annotated[bool, says("False if it was there already.")],
+)
+WaveClosed = reply(
+    "WaveClosed",
+    "A wave was closed with those who answered.",
+    study=str,
+    wave=int,
+    changed=Annotated[bool, says("False if it was closed already.")],
 )
 Keys = reply("Keys", "All keys by name.", keys=list[KeyInfo])
 Revoked = reply("Revoked", "A key was revoked, now or before.", name=str, status=Literal["revoked"])

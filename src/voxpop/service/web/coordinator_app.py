@@ -33,6 +33,7 @@ from voxpop.service.study.life import Wanted
 from voxpop.service.study.scheduler import Scheduler
 from voxpop.service.study.stages import Life
 from voxpop.service.study.status import CurrentDecision, Status, Watch, status_of, watched
+from voxpop.service.study.steps import close_early
 from voxpop.service.web import bodies
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, bytes_of
 from voxpop.service.web.guard import SIGNED_WITH
@@ -245,6 +246,13 @@ class CoordinatorApp(Service):
         changed = life.change(self.coordinator.context, study, Wanted(body.wanted), caller)
         self.nudge(study)
         return {"study": study, "wanted": body.wanted, "changed": changed}
+
+    @route("PUT", STUDY + "/close", "operator", bodies.WaveClosed, (403, 404, 409))
+    def close_wave(self, study: str, caller: str, body: bodies.WaveClose) -> Any:
+        """Close a wave that collects with those who answered; the status says what that costs."""
+        changed = close_early(self.coordinator.context, study, body.wave, caller)
+        self.nudge(study)
+        return {"study": study, "wave": body.wave, "changed": changed}
 
     @route("DELETE", STUDY, "operator", bodies.Deleted, (403, 404, 409))
     def delete_study(self, study: str, caller: str) -> Any:
