@@ -61,9 +61,9 @@ def test_unusable_names_are_refused(database: Database, name: str) -> None:
 
 
 def test_viewers_are_viewers_of_a_study_that_exists(database: Database) -> None:
-    with pytest.raises(InputError, match="name a study for viewers only"):
+    with pytest.raises(InputError, match="the role viewer is for some studies; name them"):
         operators.add_key(database, "ann", new_key(), 0.0, "viewer")
-    with pytest.raises(InputError, match="name a study for viewers only"):
+    with pytest.raises(InputError, match="the role operator is for all studies; name none"):
         operators.add_key(database, "ann", new_key(), 0.0, "operator", STUDY)
     with pytest.raises(Refusal, match="there is no study"):
         operators.add_key(database, "ann", new_key(), 0.0, "viewer", "nothing")

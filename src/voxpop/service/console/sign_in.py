@@ -23,9 +23,9 @@ from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study import life
 from voxpop.service.web.limits import RateLimit, caller_of
-from voxpop.service.web.routes import Role, RoleCheck, require_operator, require_seen, text_in
+from voxpop.service.web.routes import Role, RoleCheck, require_manager, require_seen, text_in
 
-ANYONE = Session("", Principal("anyone", "viewer"))  # who looks at an open service without signing in
+ANYONE = Session("", Principal("anyone", "anyone"))  # who looks at an open service without signing in
 ATTEMPTS, PAUSE = 10, 6.0  # to sign in from one address at once, and the seconds until another one
 CSRF_HEADER = "x-voxpop-csrf"
 
@@ -48,7 +48,7 @@ class SignIn(Screens):
     async def signed_in(self, request: Request, manages: bool = False, live: bool = False) -> str:
         """Check that the browser is signed in, or that anyone may look; return the name of who it is.
 
-        Only an operator `manages`; a form of anybody else is not even read.
+        Only an operator, or the owner of the study, `manages`; a form of anybody else is not even read.
         """
         session = await run_in_threadpool(self._look_up, request, live)
         if session is None and not self.console.open_to_all:
@@ -59,7 +59,7 @@ class SignIn(Screens):
         if manages and not session.cookie:
             raise SignedOut(ended=False)
         if manages:
-            require_operator(session.principal)
+            require_manager(session.principal, request.path_params.get("study"))
         await require_own_form(request, session)
         return session.principal.name
 

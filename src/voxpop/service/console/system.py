@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from anyio import from_thread
 from starlette.requests import Request
@@ -75,7 +75,7 @@ class SystemScreens(Screens):
         return self._access(request)
 
     def _access(self, request: Request, status: int = 200, **values: Any) -> Response:
-        given = {"made": None, "name": "", "role": "viewer", "study": "", "error": "", **values}
+        given = {"made": None, "name": "", "role": "viewer", "study": "", "email": "", "error": "", **values}
         given["own"] = hash_key(request.state.session.cookie).hex()  # the number of the session that asks
         given["keys"] = operators.list_keys(self.database)
         given["sessions"] = operators.list_sessions(self.database, self.console.now)
@@ -85,16 +85,24 @@ class SystemScreens(Screens):
     @form("/system/access", "manager")
     def add_key(self, request: Request, caller: str, sent: Form) -> Response:
         """Make a key, and show it once; refuse a name that is in use, so that sending it again replaces nothing."""
-        given: dict[str, Any] = {part: sent.text(part) for part in ("name", "role", "study")}
-        key = new_key()
-        role: KeyRole = "operator" if given["role"] == "operator" else "viewer"
-        study = given["study"] or None if role == "viewer" else None
+        given: dict[str, Any] = {part: sent.text(part) for part in ("name", "role", "study", "email")}
+        key, role = None if given["email"] else new_key(), given["role"]
+        study = given["study"] or None if role != "operator" else None
         try:
-            require_choice("role", given["role"], get_args(KeyRole))
-            operators.add_key(self.database, given["name"], key, self.console.now, role, study, caller, replace=False)
+            require_choice("role", role, get_args(KeyRole))
+            told = (role, study, caller, False, given["email"] or None)
+            operators.add_key(self.database, given["name"], key, self.console.now, *told)
         except (Refusal, InputError) as error:
             return self._access(request, getattr(error, "status", 422), error=str(error), **given)
         return self._access(request, made=key, **given)
+
+    @form("/system/access/role", "manager")
+    def give_role(self, request: Request, caller: str, sent: Form) -> Response:
+        """Give a member a role in one more study, another role, or none."""
+        role = require_choice("role", sent.text("role"), ("viewer", "owner", "none"))
+        given = None if role == "none" else cast(operators.StudyRole, role)
+        operators.grant(self.database, sent.text("name"), sent.text("study"), given, self.console.now, caller)
+        return self.console.moved(request, "/system/access")
 
     @form("/system/access/revoke", "manager")
     def end_key(self, request: Request, caller: str, sent: Form) -> Response:

@@ -25,7 +25,7 @@ from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
 
 ENDED = "an operator ended it"
-KEPT = (schema.audit, deleted, schema.operators)  # which outlive a study
+KEPT = (schema.audit, deleted, schema.grants, schema.hooks, schema.deliveries)  # which outlive a study
 
 
 class Wanted(StrEnum):
@@ -76,6 +76,7 @@ def _change(context: Context, connection: sa.Connection, row: Any, wanted: Wante
         log.update_study(connection, row.id, opened_at=row.opened_at + paused)
         Invitations(connection, row.id, row.wave).postpone(paused)
     log.update_study(connection, row.id, life=Life(wanted), life_since=now)
+    log.note_stand(connection, row.id, now)
     if wanted is Wanted.RUNNING:
         return {Life.DRAFT: Action.STARTED, Life.PAUSED: Action.RESUMED}.get(Life(row.life), Action.RESTORED)
     return Action.PAUSED if wanted is Wanted.PAUSED else Action.ARCHIVED

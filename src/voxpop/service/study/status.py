@@ -23,7 +23,7 @@ from voxpop.service.stores.schema import counts
 from voxpop.service.study import collecting, log, steps
 from voxpop.service.study.invitations import Funnel, Invitations
 from voxpop.service.study.log import Context, Snapshot
-from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, State, state_of, time_of
+from voxpop.service.study.stages import IN_PLAY, UNRELEASED, Cause, Hold, Life, Stage, State, state_of, time_of
 
 KNOWN = 64  # studies whose dates are kept, until something happens in them
 LIVES = {
@@ -58,7 +58,10 @@ class DecisionInForce(Reply, frozen=True):
     decision: Decision
     rounds: Annotated[Count, says("The number of rounds for which it stays in force.")]
     block: Annotated[
-        Count, says("The block of the wave in which these rounds are: devices record rewards by block, of 0 none.")
+        Count,
+        says(
+            "The block of the wave in which these rounds are: devices record by block, and of 0 none: no round counts."
+        ),
     ]
 
 
@@ -257,14 +260,30 @@ def _dates(snapshot: Snapshot, first: int, begun: bool) -> str:
 
 def in_force(snapshot: Snapshot, row: Any, now: float) -> DecisionInForce:
     """Return the decision in force: the arm that is played, or the best so far while none is."""
-    index, left, block = snapshot.best, 0, 1
-    begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
-    begun = begun and (snapshot.calendar is None or snapshot.definition.rounds_since(row.opened_at, now) >= 0)
-    if snapshot.wave is not None and begun:
+    index, left, block = snapshot.best, 0, 0
+    if snapshot.wave is not None and _plays(snapshot, row, now):
         plan, done = snapshot.wave.plan, steps.rounds_played(snapshot, row, now)
         if done < plan.asked:
             index, left, block = played_at(plan, done)
     return DecisionInForce(index, snapshot.definition.problem.decisions[index], left, block)
+
+
+def was_in_force(snapshot: Snapshot, stand: Any, when: float) -> DecisionInForce:
+    """Return the decision that was in force at an earlier time, at which the study stood as a row of `stands` says."""
+    closed = stand.wave - (stand.stage in UNRELEASED)
+    index, left, block = snapshot.known[min(closed, len(snapshot.known) - 1)].best, 0, 0
+    if _plays(snapshot, stand, when):
+        plan = snapshot.closed[closed].plan if closed < len(snapshot.closed) else snapshot.open_wave.plan
+        done = snapshot.definition.rounds_since(stand.opened_at, when)
+        if done < plan.asked:
+            index, left, block = played_at(plan, done)
+    return DecisionInForce(index, snapshot.definition.problem.decisions[index], left, block)
+
+
+def _plays(snapshot: Snapshot, row: Any, when: float) -> bool:
+    """Return True if the rounds of the wave in this row have begun, and are not held up."""
+    begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
+    return begun and (snapshot.calendar is None or snapshot.definition.rounds_since(row.opened_at, when) >= 0)
 
 
 def played_at(plan: Plan, done: int) -> tuple[int, int, int]:
