@@ -35,7 +35,7 @@ PAGE = {"origin": APP}
 READABLE = {
     "access-control-allow-origin": APP,
     "vary": "Origin",
-    "access-control-expose-headers": "Retry-After",
+    "access-control-expose-headers": "ETag, Retry-After",
 }
 PLACE = f"/v2/studies/{STUDY}"
 ASK = {**PAGE, "access-control-request-method": "PUT", "access-control-request-headers": "authorization,content-type"}
@@ -122,7 +122,7 @@ def test_a_browser_that_asks_first_is_told_what_devices_may_send(site: Site, add
     assert (reply.status_code, reply.content) == (204, b"")
     assert told(reply.headers) == READABLE | {
         "access-control-allow-methods": methods,
-        "access-control-allow-headers": "authorization, content-type, x-voxpop-enrolment",
+        "access-control-allow-headers": "authorization, content-type, if-none-match, x-voxpop-enrolment",
         "access-control-max-age": "7200",
     }
 

@@ -154,7 +154,7 @@ def add_key(
         connection.execute(sa.insert(operators).values(**values))
         for each in named:
             connection.execute(sa.insert(grants).values(operator=name, study=each, role=role))
-        audit.note(connection, at, actor, Action.KEY_ADDED, ", ".join(named)[:64] or None, f"{name} ({role})")
+        audit.note(connection, at, actor, Action.KEY_ADDED, named[0] if len(named) == 1 else None, f"{name} ({role})")
 
 
 def grant(
@@ -238,7 +238,8 @@ def revoke_viewers(connection: sa.Connection, study: str, at: float, actor: str)
 def _revoke(connection: sa.Connection, name: str, study: str | None, at: float, actor: str) -> None:
     connection.execute(sa.update(operators).where(operators.c.name == name).values(revoked_at=at))
     connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
-    audit.note(connection, at, actor, Action.KEY_REVOKED, study, name)
+    mine = connection.execute(sa.select(grants.c.study).where(grants.c.operator == name)).scalars().all()
+    audit.note(connection, at, actor, Action.KEY_REVOKED, study or (mine[0] if len(mine) == 1 else None), name)
 
 
 def _locked(connection: sa.Connection) -> list[KeyInfo]:

@@ -21,7 +21,7 @@ from voxpop.service.messages import Count, Reply
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
-from voxpop.service.stores.schema import counts, newest_person, people, plays, stands, studies, totals
+from voxpop.service.stores.schema import counts, newest_person, notes, people, plays, stands, studies, totals
 from voxpop.service.study import life, log, status
 from voxpop.service.study.collecting import total_of
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name, require_sayable
@@ -31,6 +31,7 @@ from voxpop.service.study.stages import IN_PLAY, Life, Stage
 from voxpop.service.study.status import CurrentDecision
 
 MOST_ROUNDS = 10**15
+MOST_NOTE = 200  # characters
 
 
 class RoundsCounted(Reply, frozen=True):
@@ -154,7 +155,7 @@ class Coordinator:
         """Find where a study stood at an earlier time, with a wave that was never released, if it was then open."""
         wanted = sa.select(stands).where(stands.c.study == row.id, stands.c.at <= when)
         with self.database.read() as connection:
-            stand = connection.execute(wanted.order_by(stands.c.at.desc(), stands.c.id.desc()).limit(1)).first()
+            stand = connection.execute(wanted.order_by(stands.c.id.desc()).limit(1)).first()
             if (
                 stand is not None
                 and stand.stage in IN_PLAY
@@ -176,6 +177,22 @@ class Coordinator:
             action = Action.OPENED_UP if public else Action.CLOSED_UP
             audit.note(connection, self.context.clock(), actor, action, study)
         return True
+
+    def note(self, study: str, wave: int, text: str, actor: str = COMMAND_LINE) -> None:
+        """Write a note on a wave, such as "holiday week", in place of the one before; an empty one removes it."""
+        text, at = " ".join(text.split()), self.context.clock()
+        if len(text) > MOST_NOTE or not text.isprintable():
+            raise InputError(f"a note has at most {MOST_NOTE} printable characters, got {len(text):,}; shorten it")
+        with self.database.write() as connection:
+            if not 1 <= wave <= log.row_of(connection, study).wave:
+                raise Refusal(404, f"{study!r} has no wave {wave} yet; write a note on one that was opened")
+            ours = sa.delete(notes).where(notes.c.study == study, notes.c.wave == wave)
+            if not connection.execute(ours).rowcount and not text:
+                return
+            if text:
+                row = {"study": study, "wave": wave, "text": text, "actor": actor[:64], "at": at}
+                connection.execute(sa.insert(notes).values(**row))
+            audit.note(connection, at, actor, Action.NOTED, study, f"wave {wave}: {text or 'removed'}")
 
     def may_read(self, study: str, key: str | None) -> bool:
         """Return True if anyone may read the decision in force, or if this is the key of one who registered."""

@@ -19,7 +19,7 @@ from voxpop.model.waves import Forecast, Plan
 from voxpop.model.words import counted, percent
 from voxpop.report.summary import describe, expectation, number
 from voxpop.service.messages import Chance, Count, Decision, NotNegative, Numbers, Reply, says
-from voxpop.service.stores.schema import counts
+from voxpop.service.stores.schema import counts, notes
 from voxpop.service.study import collecting, log, steps
 from voxpop.service.study.invitations import Funnel, Invitations
 from voxpop.service.study.log import Context, Snapshot
@@ -145,6 +145,15 @@ class LedgerTotals(Reply, frozen=True):
     guaranteed: bool
 
 
+class Note(Reply, frozen=True):
+    """What an operator noted about a wave."""
+
+    wave: Count
+    text: str
+    actor: str
+    at: Annotated[float, says("Seconds since 1970.")]
+
+
 class Watch(Reply, frozen=True):
     """What can be seen of a study."""
 
@@ -160,6 +169,14 @@ class Watch(Reply, frozen=True):
     asked: list[Count]
     ledger: LedgerTotals
     budget: float | None
+    notes: list[Note]
+
+
+def notes_of(context: Context, study: str) -> list[Note]:
+    """Return the notes on the waves of a study."""
+    wanted = sa.select(notes.c.wave, notes.c.text, notes.c.actor, notes.c.at).where(notes.c.study == study)
+    with context.database.read() as connection:
+        return [Note(*row) for row in connection.execute(wanted.order_by(notes.c.wave))]
 
 
 def status_of(context: Context, study: str) -> Status:
@@ -335,6 +352,7 @@ def watched(context: Context, study: str) -> Watch:
         asked=snapshot.wave.plan.arms.tolist() if snapshot.wave else [],
         ledger=LedgerTotals(**snapshot.ledger.totals(budget.delta if budget else 0.0)),
         budget=budget.epsilon if budget else None,
+        notes=notes_of(context, study),
     )
 
 

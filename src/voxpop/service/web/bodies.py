@@ -86,6 +86,12 @@ class Public(Message):
     public: bool
 
 
+class Noted(Message):
+    """A note on a wave, of at most 200 characters."""
+
+    text: str
+
+
 class Granted(Message):
     """The role of a member in a study; null for none."""
 

@@ -18,7 +18,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voxpop.service import audit, operators
+from voxpop.service.console.connect import OutsideScreens
 from voxpop.service.console.new_study import NewStudyScreen
+from voxpop.service.console.oidc import Provider
 from voxpop.service.console.screen import Console, Feed, refusal_page
 from voxpop.service.console.sign_in import SignIn
 from voxpop.service.console.studies import StudiesScreen, StudyScreen
@@ -26,6 +28,8 @@ from voxpop.service.console.system import SystemScreens
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, Keyring, new_key
 from voxpop.service.operators import Principal
+from voxpop.service.outbox.courier import Courier
+from voxpop.service.outbox.receivers import Outside
 from voxpop.service.refusals import Refusal, accepted, no_database, no_study
 from voxpop.service.reports import Verdict, decode
 from voxpop.service.stores.schema import studies
@@ -55,6 +59,7 @@ from voxpop.service.web.routes import (
     text_in,
 )
 from voxpop.service.web.service import Service, upload
+from voxpop.service.web.webhooks import WebhookRoutes
 
 TOTAL = "/v2/batches/{batch}/total"
 ENROLMENT = {"X-Voxpop-Enrolment": "The enrolment code, if the study has one."}
@@ -90,6 +95,8 @@ class CoordinatorApp(Service):
         workers: int = 1,
         origins: frozenset[str] = frozenset(),
         newcomers: float = 0.0,
+        outside: Outside = Outside(),  # noqa: B008
+        provider: Provider | None = None,
     ) -> None:
         super().__init__(lambda: coordinator.database, origins)
         self.coordinator, self._open = coordinator, open_dashboard
@@ -97,8 +104,11 @@ class CoordinatorApp(Service):
         self.newcomers = RateLimit(newcomers / 3600, max(1.0, newcomers))  # who register, an hour, from one address
         self.scheduler = Scheduler(coordinator)
         self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers)
-        self.sign_in = SignIn(self.console)
-        self.screens = [one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)]
+        self.sign_in, self.courier = SignIn(self.console, provider), Courier(coordinator.context, outside)
+        self.screens: list[object] = [
+            one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)
+        ]
+        self.screens += [OutsideScreens(self.console, outside), WebhookRoutes(coordinator, outside)]
         self.checks |= {
             "operator": self.operator,
             "viewer": self.viewer,
@@ -228,6 +238,11 @@ class CoordinatorApp(Service):
             self.newcomers.give(address)
         return JSONResponse({"status": "registered"}, 201 if new else 200)
 
+    @route("GET", STUDY + "/participant", "participant", participants.OwnData, (404,), for_devices=True)
+    def own_data(self, study: str, caller: str) -> participants.OwnData:
+        """Get all that is kept of this participant."""
+        return participants.own_data(self.coordinator.context, study, caller)
+
     @route("DELETE", STUDY + "/participant", "participant", bodies.Withdrawn, (404,), for_devices=True)
     def withdraw(self, study: str, caller: str) -> Any:
         """Withdraw: what may be forgotten of this participant is; repeating the request changes nothing."""
@@ -308,6 +323,12 @@ class CoordinatorApp(Service):
     def add_codes(self, study: str, caller: str, body: bodies.Codes) -> participants.CodesAdded:
         """Let each of these codes register one person; repeating the request changes nothing."""
         return participants.add_codes(self.coordinator.context, study, body.codes, caller)
+
+    @route("PUT", STUDY + "/waves/{wave}/note", "operator", bodies.Noted, (403, 404))
+    def note(self, study: str, wave: int, caller: str, body: bodies.Noted) -> Any:
+        """Write a note on a wave, in place of the one before; an empty one removes it."""
+        self.coordinator.note(study, wave, body.text, caller)
+        return {"text": body.text}
 
     @route("PUT", STUDY + "/life", "operator", bodies.LifeChanged, (403, 404, 409))
     def change_life(self, study: str, caller: str, body: bodies.LifeChange) -> Any:
@@ -412,8 +433,8 @@ class CoordinatorApp(Service):
 
     @asynccontextmanager
     async def lifespan(self, _: object) -> AsyncIterator[None]:
-        """Run the scheduler."""
-        async with self.scheduler:
+        """Run the scheduler and the courier."""
+        async with self.scheduler, self.courier:
             yield
         for group in (self.registrations, self.check_ins, self.uploads):
             await group.close()
