@@ -28,14 +28,15 @@ with warnings.catch_warnings():
     import oidc_provider_mock
 
 ANN = "ann@example.org"
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the provider's own library
 
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[str]:
     logging.getLogger("oidc_provider_mock").setLevel(logging.ERROR)
     claims = {"email": ANN, "email_verified": True}
-    users = [oidc_provider_mock.User(sub="1", claims=claims, userinfo=claims)]
-    users += [oidc_provider_mock.User(sub="2", claims={"email": ANN, "email_verified": False}, userinfo={})]
+    users = [oidc_provider_mock.User(sub="1", claims=claims)]
+    users += [oidc_provider_mock.User(sub="2", claims={"email": ANN, "email_verified": False})]
     with oidc_provider_mock.run_server_in_thread(user_claims=users) as server:
         yield f"http://localhost:{server.server_port}"
 

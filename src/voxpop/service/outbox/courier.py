@@ -13,6 +13,7 @@ import ssl
 import time
 from contextlib import suppress
 from email.message import EmailMessage
+from functools import cache
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
@@ -105,7 +106,7 @@ class Courier:
                     secrets_of(self.context.secrets, letter.nonce), letter.message, round(self.context.clock()), body
                 )
                 return await post(self.outside, letter.address, body, headers)
-        except TimeoutError:
+        except (TimeoutError, httpx.TimeoutException):
             return f"it did not answer within {SECONDS:g} s"
         except (InputError, smtplib.SMTPException) as error:
             return str(error)[:300]
@@ -121,8 +122,9 @@ async def post(outside: Outside, address: str, body: str, headers: dict[str, str
     checked = outside.require_reachable(parts, [str(info[4][0]) for info in infos])
     url = httpx.URL(address).copy_with(host=checked)
     sent = {**headers, "host": parts.netloc, "content-type": "application/json", "user-agent": f"voxpop/{__version__}"}
+    tls = await run_in_threadpool(_tls)  # made once, because it reads hundreds of certificates
     # No proxy of the environment, which would look the name up again.
-    async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=SECONDS) as client:
+    async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=SECONDS, verify=tls) as client:
         asked = {"sni_hostname": host} if parts.scheme == "https" else {}
         async with client.stream("POST", url, content=body.encode(), headers=sent, extensions=asked) as reply:
             if reply.is_redirect:
@@ -130,6 +132,11 @@ async def post(outside: Outside, address: str, body: str, headers: dict[str, str
                     f"it answered {reply.status_code} and points elsewhere, where nothing is sent; correct its address"
                 )
             return "" if reply.is_success else f"it answered {reply.status_code}"
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
 
 
 def post_mail(outside: Outside, address: str, body: str) -> None:
@@ -144,7 +151,7 @@ def post_mail(outside: Outside, address: str, body: str) -> None:
     letter.set_content(said["sentence"] + link + "\n")
     server = urlsplit(outside.smtp)
     kind: Any = smtplib.SMTP_SSL if server.scheme == "smtps" else smtplib.SMTP
-    tls = ssl.create_default_context()
+    tls = _tls()
     own = {"context": tls} if server.scheme == "smtps" else {}
     with kind(server.hostname or "", server.port or 0, timeout=SECONDS, **own) as connection:
         connection.ehlo()
