@@ -14,6 +14,7 @@ from tests.service.world import STUDY, definition
 from voxpop.client import Device, Promise
 from voxpop.service import operators
 from voxpop.service.keys import new_key
+from voxpop.service.refusals import Refusal
 from voxpop.service.study import participants
 from voxpop.service.study.life import Wanted, change
 from voxpop.service.study.participants import Newcomer
@@ -63,7 +64,7 @@ def test_an_application_s_key_plays_its_study_and_does_nothing_else(site: Site) 
                 tried += 1
     assert tried > 15
     assert site.client.get("/metrics", headers=shop).text.count("voxpop_study_wave{") == 0
-    with pytest.raises(operators.Refusal, match="application's key, which signs nobody in"):
+    with pytest.raises(Refusal, match="application's key, which signs nobody in"):
         operators.sign_in(site.coordinator.database, shop["authorization"].removeprefix("Bearer "), 1.0)
 
 

@@ -1,5 +1,7 @@
 """Signing in with an identity provider that runs here: who gets in, and what goes wrong."""
 
+import base64
+import json
 import logging
 import re
 import warnings
@@ -18,6 +20,7 @@ from tests.service.world import SECRET, STUDY, Clock, definition
 from voxpop.service import operators
 from voxpop.service.console.oidc import Provider
 from voxpop.service.keys import new_key
+from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.coordinator_app import CoordinatorApp
@@ -104,7 +107,7 @@ def test_another_person_with_the_same_address_later_does_not_get_in(desk: Desk, 
     with desk.open() as client:
         operators.add_key(desk.database, "Ann", None, 1.0, email=ANN)
         assert sign_in(client, "1").status_code == 303
-        with pytest.raises(operators.Refusal, match="nobody has made an account"):
+        with pytest.raises(Refusal, match="nobody has made an account"):
             operators.sign_in_as(desk.database, f"{issuer} 99", ANN, 1.0)
         assert operators.sign_in_as(desk.database, f"{issuer} 1", "new@example.org", 1.0).principal.name == "Ann"
 
@@ -133,9 +136,6 @@ def test_the_cookie_of_a_way_to_sign_in_cannot_be_changed(desk: Desk, name: str)
         begun = client.get("/sign-in/oidc")
         back = there(begun.headers["location"], "1")
         text, _, seal = client.cookies["voxpop-oidc"].strip('"').partition(".")
-        import base64
-        import json
-
         kept = json.loads(base64.urlsafe_b64decode(text))
         kept[name] = 9e9 if name == "until" else "x" * 43
         forged = base64.urlsafe_b64encode(json.dumps(kept).encode()).decode()

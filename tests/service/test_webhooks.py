@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Message
@@ -280,7 +281,7 @@ def test_no_address_inside_the_network_is_reached_unless_it_is_allowed(
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found[0])
         listen(here, "https://hook.example/x", Outside())
         found[0].append((family, socket.SOCK_STREAM, 6, "", (place, 443)))  # rebound, beside a harmless one
-        monkeypatch.setattr(couriers.httpx, "AsyncClient", None)  # nothing may be sent
+        monkeypatch.setattr(httpx, "AsyncClient", None)  # nothing may be sent
         here.settle()
         tell(courier_of(here, Outside()))
         assert all(f"points to {place}" in one.error for one in listed(here) if one.attempts)
@@ -344,7 +345,7 @@ def test_mail_goes_through_the_operator_s_server_and_slack_gets_a_text(address: 
         mail.stop()
 
 
-class Mailbox(Message):  # type: ignore[misc]
+class Mailbox(Message):
     def __init__(self) -> None:
         super().__init__()
         self.got: list[Any] = []
