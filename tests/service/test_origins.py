@@ -84,7 +84,7 @@ def test_a_page_can_read_what_became_of_its_report(site: Site) -> None:
 def test_others_are_answered_as_if_there_was_no_list(site: Site, origin: str | None) -> None:
     named = {} if origin is None else {"origin": origin}
     report = site.put(site.invited()[0]["token"], {"report": [0.5]}, **named)
-    decision = site.client.get(f"{PLACE}/decision", headers=named)
+    decision = site.client.get(f"{PLACE}/decision", headers=named | as_(site.people[0]))
     asked = site.client.options(f"{PLACE}/checkin", headers=ASK | {"origin": origin or ""})
     assert [reply.status_code for reply in (report, decision, asked)] == [201, 200, 405]
     assert [told(reply.headers) for reply in (report, decision, asked)] == [{}] * 3
@@ -112,7 +112,7 @@ def test_a_page_registers_checks_in_and_withdraws(site: Site) -> None:
     ("address", "methods"),
     [
         (f"{PLACE}/waves/1/report", "PUT"),
-        (f"{PLACE}/participant", "PUT, DELETE"),
+        (f"{PLACE}/participant", "PUT, GET, DELETE"),
         (f"{PLACE}/checkin?x=y", "GET"),
         (f"{PLACE}/decision", "GET"),
     ],
@@ -144,6 +144,7 @@ def test_only_the_routes_of_devices_are_for_pages(site: Site) -> None:
         ("GET", "/v2/studies/{study}/checkin"),
         ("GET", "/v2/studies/{study}/decision"),
         ("PUT", "/v2/studies/{study}/participant"),
+        ("GET", "/v2/studies/{study}/participant"),
         ("DELETE", "/v2/studies/{study}/participant"),
     }
     others = [route for route in site.service.routes() if not route.for_devices]

@@ -24,7 +24,7 @@ from starlette.concurrency import run_in_threadpool
 from voxpop import __version__
 from voxpop.errors import InputError
 from voxpop.service import logs
-from voxpop.service.outbox import deliveries
+from voxpop.service.outbox import deliveries, happenings
 from voxpop.service.outbox.deliveries import Letter
 from voxpop.service.outbox.receivers import Outside, body_for, secrets_of, signed
 from voxpop.service.study.log import Context
@@ -72,12 +72,12 @@ class Courier:
 
     def look(self) -> list[Letter]:
         """Find what has happened, and take what is to be sent now."""
-        now, found = time.monotonic(), deliveries.heard(self.context)
+        now, found = time.monotonic(), happenings.heard(self.context)
         for study, signs in found.items():
             before, again = self._seen.get(study, (None, 0.0))
             if signs != before or now >= again:
                 self._seen[study] = signs, now + EVERY_STUDY
-                deliveries.collect(self.context, study)
+                happenings.collect(self.context, study)
         self._seen = {study: seen for study, seen in self._seen.items() if study in found}
         if now >= self._cleaned:
             deliveries.forget_old(self.context)

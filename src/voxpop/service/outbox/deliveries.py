@@ -1,16 +1,10 @@
-"""What is to be told: found in the log and in how a study stands, and kept until it was told.
-
-The log is the outbox: a wave that opens or closes is written into it in the transaction in which that happens, and
-`told` says up to where it was made into deliveries. What no transaction does, such as a decision that a clock changes,
-is compared with what was told last. Both are done in one transaction, so that nothing is lost, and nothing told twice,
-whatever is killed. A delivery may arrive twice, if who sends it dies after sending: it has the same number then.
-"""
+"""Deliveries: one message to one receiver each, kept in the database until it has arrived, or was tried for days."""
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -24,19 +18,14 @@ from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.messages import Count, Reply, says
 from voxpop.service.outbox.receivers import Happening
 from voxpop.service.refusals import Refusal
-from voxpop.service.stores.database import Database, insert_into
-from voxpop.service.stores.schema import deliveries, hooks, studies, told
-from voxpop.service.study import log
+from voxpop.service.stores.database import Database
+from voxpop.service.stores.schema import deliveries, hooks, told
 from voxpop.service.study.log import Context, SqlJournal
-from voxpop.service.study.stages import Cause, Life, Stage
-from voxpop.service.study.status import Status, status_of
 
 WAITS = (5.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0, 50400.0, 72000.0, 86400.0)  # seconds between attempts
 LEASE = 60.0  # seconds after which a delivery whose sender died is sent again
 KEPT = 30 * 86400.0  # seconds for which what was told, or could not be, is listed
 MOST_LISTED = 200
-LACKING = (Cause.FEW_PEOPLE, Cause.NOBODY_LEFT)
-Told = dict[str, Any]
 
 
 class Delivery(Reply, frozen=True):
@@ -96,63 +85,25 @@ def _put(connection: sa.Connection, to: list[Any], at: float, kind: Happening, d
         connection.execute(sa.insert(deliveries), made)
 
 
-def heard(context: Context) -> dict[str, tuple[Any, ...]]:
-    """Return the studies that somebody wants to hear of, and what changes when something happens in them."""
-    signs = (studies.c.seq, studies.c.stage, studies.c.life, studies.c.newest, studies.c.short, studies.c.played)
-    wanted = sa.select(studies.c.id, told.c.seq, *signs).outerjoin(told, told.c.study == studies.c.id)
-    ours = sa.exists().where(hooks.c.study.is_(None) | (hooks.c.study == studies.c.id))
-    goes_on = (studies.c.stage != Stage.FINISHED) | told.c.seq.is_(None) | (told.c.seq != studies.c.seq)
-    with context.database.read() as connection:
-        rows = connection.execute(wanted.where(studies.c.life != Life.DRAFT, ours, goes_on)).all()
-        return {name: tuple(signs) for name, *signs in rows}
-
-
-def collect(context: Context, study: str) -> bool:
-    """Make deliveries of what has happened in a study since the last time; return True if there were any."""
-    ours = sa.select(told).where(told.c.study == study)
-    with context.database.read() as connection:
-        last = connection.execute(ours).first()
-    status = status_of(
-        context, study
-    )  # after what was told last: otherwise an older status could take back a newer one
-    holds = {f"{hold.cause} {status.wave}": hold.sentence for hold in status.holds}
-    before: Told = {} if last is None else json.loads(last.body)
-    now: Told = {"decision": status.in_force.index, "holds": sorted(holds), "warning": status.warning}
-    with context.database.write() as connection:
-        log.row_of(connection, study)
-        if last is None:
-            begun = insert_into(connection, told).values(study=study, seq=0, body="{}").on_conflict_do_nothing()
-            connection.execute(begun)
-        row = connection.execute(ours.with_for_update()).one()
-        if (row.seq, json.loads(row.body)) != (0 if last is None else last.seq, before):
-            return False  # another coordinator has just told it
-        logged = _logged(connection, study, row.seq)
-        found = [*logged, *((context.clock(), *change) for change in _changes(before, now, status, holds))]
-        if not found and now == before:
-            return False
-        _tell(connection, study, found, wave=status.wave, decision=status.in_force.decision)
-        values = {"seq": row.seq + len(logged), "body": json.dumps(now)}
-        connection.execute(sa.update(told).where(told.c.study == study).values(**values))
-    return bool(found)
-
-
 def tell_last(connection: sa.Connection, study: str) -> None:
     """Make deliveries of what the log of a study says, in the transaction that deletes it."""
     last = connection.execute(sa.select(told.c.seq).where(told.c.study == study)).scalar_one_or_none()
-    _tell(connection, study, _logged(connection, study, last or 0))
+    tell(connection, study, logged(connection, study, last or 0))
 
 
 Found = list[tuple[float, Happening, str]]
 
 
-def _logged(connection: sa.Connection, study: str, seq: int) -> Found:
+def logged(connection: sa.Connection, study: str, seq: int) -> Found:
+    """Say what the log of a study tells after an event: when, of which kind, and in a sentence."""
     journal = SqlJournal(connection, study)
     return [
         (record.at, *_said(event)) for record, event in zip(journal.records(seq + 1), journal.read(seq), strict=True)
     ]
 
 
-def _tell(connection: sa.Connection, study: str, found: Found, **more: Any) -> None:
+def tell(connection: sa.Connection, study: str, found: Found, **more: Any) -> None:
+    """Make deliveries of what was found, to all who want to hear it."""
     wanted = sa.select(hooks).where(hooks.c.study.is_(None) | (hooks.c.study == study)).order_by(hooks.c.name)
     receivers = connection.execute(wanted).all()
     for at, kind, sentence in found:
@@ -171,17 +122,6 @@ def _said(event: Event) -> tuple[Happening, str]:
         case Finished(reason, _):
             return Happening.FINISHED, f"The study is finished: {reason}."
     raise AssertionError("a study of the service has no other events")
-
-
-def _changes(before: Told, now: Told, status: Status, holds: Mapping[str, str]) -> Iterator[tuple[Happening, str]]:
-    """Say how a study stands otherwise than it was told last."""
-    if now["decision"] != before.get("decision", now["decision"]):
-        yield Happening.DECISION, status.says[0]
-    for key in set(holds).difference(before.get("holds", ())):
-        lacks = key.startswith(tuple(cause.value for cause in LACKING))
-        yield (Happening.LACKING if lacks else Happening.ALERT), holds[key]
-    if now["warning"] and now["warning"] != before.get("warning", ""):
-        yield Happening.ALERT, f"Warning: {now['warning']}"
 
 
 # Sending

@@ -353,11 +353,15 @@ class OwnData(Reply, frozen=True):
 
 def own_data(context: Context, study: str, key: str) -> OwnData:
     """Return what is kept of the person with this key."""
-    ours = sa.select(people).where(people.c.study == study, people.c.key_hash == hash_key(key), ~people.c.withdrawn)
+    ours = (people.c.study == study, people.c.key_hash == hash_key(key), ~people.c.withdrawn)
     with context.database.read() as connection:
-        person = None if log.row_of(connection, study).life == Life.DRAFT else connection.execute(ours).first()
+        person = (
+            None
+            if log.row_of(connection, study).life == Life.DRAFT
+            else connection.execute(sa.select(people).where(*ours)).first()
+        )
         if person is None:
-            raise Refusal(404, f"nobody with this key takes part in {study!r}; nothing is kept")
+            raise Refusal(401, f"nobody with this key takes part in {study!r}; nothing is kept")
         asked = sa.select(invitations, receipts.c.invitation).outerjoin(
             receipts, receipts.c.invitation == invitations.c.id
         )
