@@ -11,8 +11,9 @@ from voxpop.model.calendar import Calendar
 from voxpop.service.console.studies import study_view
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, Rules
+from voxpop.service.study.life import Wanted, change
 from voxpop.service.study.log import row_of
-from voxpop.service.study.status import dated
+from voxpop.service.study.status import CurrentDecision, dated
 
 HOUR = 3600.0
 DAILY = Calendar("day", "1970-01-11", "UTC", ["wednesday"])  # the clock of the tests begins on Monday, 12 January
@@ -68,10 +69,43 @@ def test_later_times_are_planned_and_earlier_ones_refused(address: str) -> None:
         assert (first.index, first.rounds) == (plan.sequence[0], 1)
         assert here.coordinator.decision(STUDY, "1970-01-13T12:00 01:00") == first  # a plus, in an address
         assert here.coordinator.decision(STUDY, "1970-02-01").index == best
-        with pytest.raises(Refusal, match="began after 1970-01-10; ask for a later time"):
+        with pytest.raises(
+            Refusal, match="nothing is known of 'tea' at 1970-01-10, before it began; ask for a later time"
+        ):
             here.coordinator.decision(STUDY, "1970-01-10")
         with pytest.raises(Refusal, match="a clock plays the rounds"):
             here.coordinator.play(STUDY, 1, "play-1", 1)
+
+
+def test_what_was_in_force_is_known_for_any_time(address: str) -> None:
+    """Whatever happened since: waves, answers that came late, a pause, and the end in the middle of a wave."""
+    with world(address, made(), people=60) as here:
+        seen: dict[float, CurrentDecision] = {}
+
+        def look() -> None:
+            here.settle()
+            seen[here.clock.now] = here.coordinator.decision(STUDY)
+
+        for half in range(1, 40):
+            days(here, half / 2 + 0.01)
+            look()
+            if half % 3 == 0 and here.status.stage == "collecting":
+                here.answer_all()
+            if half in (21, 25):
+                here.clock.now += 60.0
+                change(here.coordinator.context, STUDY, Wanted.PAUSED if half == 21 else Wanted.RUNNING)
+                look()
+        assert here.status.stage == "playing"
+        here.clock.now += 1.0
+        change(here.coordinator.context, STUDY, Wanted.ENDED)
+        here.clock.now += 1.0
+        for _ in range(2):  # also to a coordinator that has just begun
+            for at, then in seen.items():
+                asked = here.coordinator.decision(STUDY, datetime.fromtimestamp(at, UTC).isoformat())
+                assert (asked.decision, asked.block, asked.wave) == (then.decision, then.block, then.wave), at
+            here.coordinator.snapshots.forget(STUDY)
+        assert len({then.index for then in seen.values()}) > 2
+        assert {then.wave for then in seen.values()} > {1, 2}
 
 
 def test_the_status_says_when_the_wave_is_played_and_when_the_study_ends(address: str) -> None:

@@ -67,9 +67,9 @@ def test_a_key_that_is_none_cannot_be_revoked(database: Database, name: str) -> 
 
 
 def test_viewers_are_viewers_of_a_study_that_exists(database: Database) -> None:
-    with pytest.raises(InputError, match="name a study for viewers only"):
+    with pytest.raises(InputError, match="the role viewer is for some studies; name them"):
         operators.add_key(database, "ann", new_key(), 0.0, "viewer")
-    with pytest.raises(InputError, match="name a study for viewers only"):
+    with pytest.raises(InputError, match="the role operator is for all studies; name none"):
         operators.add_key(database, "ann", new_key(), 0.0, "operator", STUDY)
     for study in ("nothing", "\x00", "a/b"):
         with pytest.raises(Refusal, match="there is no study"):

@@ -35,7 +35,7 @@ PAGE = {"origin": APP}
 READABLE = {
     "access-control-allow-origin": APP,
     "vary": "Origin",
-    "access-control-expose-headers": "Retry-After",
+    "access-control-expose-headers": "ETag, Retry-After",
 }
 PLACE = f"/v2/studies/{STUDY}"
 ASK = {**PAGE, "access-control-request-method": "PUT", "access-control-request-headers": "authorization,content-type"}
@@ -84,7 +84,7 @@ def test_a_page_can_read_what_became_of_its_report(site: Site) -> None:
 def test_others_are_answered_as_if_there_was_no_list(site: Site, origin: str | None) -> None:
     named = {} if origin is None else {"origin": origin}
     report = site.put(site.invited()[0]["token"], {"report": [0.5]}, **named)
-    decision = site.client.get(f"{PLACE}/decision", headers=named)
+    decision = site.client.get(f"{PLACE}/decision", headers=named | as_(site.people[0]))
     asked = site.client.options(f"{PLACE}/checkin", headers=ASK | {"origin": origin or ""})
     assert [reply.status_code for reply in (report, decision, asked)] == [201, 200, 405]
     assert [told(reply.headers) for reply in (report, decision, asked)] == [{}] * 3
@@ -112,7 +112,7 @@ def test_a_page_registers_checks_in_and_withdraws(site: Site) -> None:
     ("address", "methods"),
     [
         (f"{PLACE}/waves/1/report", "PUT"),
-        (f"{PLACE}/participant", "PUT, DELETE"),
+        (f"{PLACE}/participant", "PUT, GET, DELETE"),
         (f"{PLACE}/checkin?x=y", "GET"),
         (f"{PLACE}/decision", "GET"),
     ],
@@ -122,7 +122,7 @@ def test_a_browser_that_asks_first_is_told_what_devices_may_send(site: Site, add
     assert (reply.status_code, reply.content) == (204, b"")
     assert told(reply.headers) == READABLE | {
         "access-control-allow-methods": methods,
-        "access-control-allow-headers": "authorization, content-type, x-voxpop-enrolment",
+        "access-control-allow-headers": "authorization, content-type, if-none-match, x-voxpop-enrolment",
         "access-control-max-age": "7200",
     }
 
@@ -144,6 +144,7 @@ def test_only_the_routes_of_devices_are_for_pages(site: Site) -> None:
         ("GET", "/v2/studies/{study}/checkin"),
         ("GET", "/v2/studies/{study}/decision"),
         ("PUT", "/v2/studies/{study}/participant"),
+        ("GET", "/v2/studies/{study}/participant"),
         ("DELETE", "/v2/studies/{study}/participant"),
     }
     others = [route for route in site.service.routes() if not route.for_devices]

@@ -56,7 +56,7 @@ def test_a_study_of_an_earlier_version_goes_on_in_the_middle_of_a_wave(
         open_store(str(path), "coordinator")
     refusal(call)
     done = main_of(monkeypatch)("migrate", "--database", path)
-    assert (done.code, done.out.strip()) == (0, f"{path}: {before} -> coordinator_8")
+    assert (done.code, done.out.strip()) == (0, f"{path}: {before} -> coordinator_9")
     with closing(open_store(str(path), "coordinator")) as database:
         it = goes_on(database, tmp_path, version)
         _, second, third, *_ = it.coordinator.snapshots.current(STUDY).closed

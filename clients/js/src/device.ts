@@ -70,6 +70,7 @@ export class Device {
   readonly memory: Memory;
   /** Seconds from the last check-in to the next; null if that is not known, or never. */
   nextCheckIn: number | null = null;
+  private inForce: Decision | null = null; // as it was fetched last
   private readonly promise: Kept;
   private readonly mine: Origin;
   private readonly source: Source;
@@ -96,17 +97,21 @@ export class Device {
 
   /** Record a reward of the decision in force, in a block of a wave; it stays on the device.
    *
-   * After withdrawing nothing is recorded, nor in block 0, whose rounds do not count.
+   * Returns false if it is refused, because it does not count: in block 0, and after withdrawing. Without a block it is
+   * the one in which `decision` last said that this arm is in force.
    */
-  async record(wave: number, arm: number, reward: number, rounds = 1, block = 1): Promise<void> {
-    if (block !== 0) await this.memory.record(wave, arm, reward, rounds, block);
+  async record(wave: number, arm: number, reward: number, rounds = 1, block?: number): Promise<boolean> {
+    const { wave: ofWave, index, block: known = 1 } = this.inForce ?? {};
+    const told = block ?? (wave === ofWave && arm === index ? known : 1);
+    return told !== 0 && (await this.memory.record(wave, arm, reward, rounds, told));
   }
 
   /** Fetch the decision in force. */
   async decision(): Promise<Decision> {
     const answer = await this.call("GET", "/decision");
     if (!("wave" in answer.document)) throw stranger(answer);
-    return answer.document as Decision;
+    this.inForce = answer.document as Decision;
+    return this.inForce;
   }
 
   /** Register this device; repeating it changes nothing. */

@@ -97,20 +97,22 @@ export class Memory {
     return this.change((state) => Object.assign(state, { withdrawn: true, rewards: {}, outgoing: null }));
   }
 
-  /** Add a reward, or the average of several rounds. */
-  async record(wave: number, arm: number, reward: number, rounds: number, block: number): Promise<void> {
+  /** Add a reward, or the average of several rounds; return false after withdrawing. */
+  async record(wave: number, arm: number, reward: number, rounds: number, block: number): Promise<boolean> {
     requireInteger("wave", wave, 1);
     requireInteger("arm", arm, 0);
     requireInteger("rounds", rounds, 1);
     requireInteger("block", block, 1);
     // Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
     const clipped = Math.max(-HUGE, Math.min(HUGE, requireNumber("reward", reward)));
-    await this.change((state) => {
-      if (state.withdrawn) return;
+    const { withdrawn } = await this.change((state) => {
+      if (state.withdrawn) return state;
       const rewards = ((state.rewards[wave] ??= {})[block] ??= {});
       const [count, total] = rewards[arm] ?? [0, 0];
       rewards[arm] = [count + rounds, total + clipped * rounds];
+      return state;
     });
+    return !withdrawn;
   }
 
   /** Keep a report if fewer than `most` were ever kept, and count it; return the report to send, or null. */

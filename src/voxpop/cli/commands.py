@@ -35,6 +35,7 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "restored": "service",
     "keys": "keys",
     "study": "operators",
+    "webhooks": "webhooks",
 }
 
 

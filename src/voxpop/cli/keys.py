@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,7 +15,7 @@ from voxpop.cli.display import console, table_of
 from voxpop.cli.operators import DATABASES, DatabaseOption, said_when
 from voxpop.errors import InputError
 from voxpop.service.keys import new_key, write_key
-from voxpop.service.operators import KeyRole, add_key, list_keys, require_holder, revoke_key
+from voxpop.service.operators import KeyInfo, KeyRole, add_key, grant, list_keys, require_holder, revoke_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.rotation import note_rotation, read_key_file, require_unneeded, write_key_file
 from voxpop.service.stores.database import Database, MissingDatabaseError
@@ -89,6 +89,8 @@ keys = typer.Typer(
 )
 keys.command("rotate")(rotate)
 
+Holder = Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")]
+Studies = Annotated[list[str], typer.Argument(metavar="STUDY...", help="The studies.")]
 NewFile = Annotated[
     Path | None, typer.Option("--file", help="Write it to a new file that only you can read, instead of printing it.")
 ]
@@ -106,7 +108,7 @@ def random_key(file: NewFile = None) -> None:
 
 @keys.command("operator")
 def operator_key(
-    name: Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")],
+    name: Holder,
     database: DatabaseOption = None,
     file: NewFile = None,
 ) -> None:
@@ -114,24 +116,63 @@ def operator_key(
     _add(name, "operator", None, database, file)
 
 
+@keys.command("owner")
+def owner_key(name: Holder, studies: Studies, database: DatabaseOption = None, file: NewFile = None) -> None:
+    """Make a key for someone who may do everything with these studies, and nothing else."""
+    _add(name, "owner", studies, database, file)
+
+
 @keys.command("viewer")
-def viewer_key(
-    name: Annotated[str, typer.Argument(help="Whose key it is; a new one replaces the old.")],
-    study: Annotated[str, typer.Argument(help="The study that they may see.")],
+def viewer_key(name: Holder, studies: Studies, database: DatabaseOption = None, file: NewFile = None) -> None:
+    """Make a key for someone who may look at these studies, and change nothing."""
+    _add(name, "viewer", studies, database, file)
+
+
+@keys.command("application")
+def application_key(
+    name: Holder,
+    study: Annotated[str, typer.Argument(help="The study whose decisions it plays.")],
     database: DatabaseOption = None,
     file: NewFile = None,
 ) -> None:
-    """Make a key for someone who may look at one study, and change nothing."""
-    _add(name, "viewer", study, database, file)
+    """Make a key for a study's application: it may report rounds and read the decision in force, and nothing else."""
+    _add(name, "application", [study], database, file)
+
+
+@keys.command("account")
+def account(
+    name: Annotated[str, typer.Argument(help="Who it is; what there is under the name is replaced.")],
+    email: Annotated[str, typer.Argument(help="The address for which the identity provider vouches.")],
+    role: Annotated[KeyRole, typer.Option(help="operator, or with studies: owner or viewer.")] = "operator",
+    study: Annotated[list[str] | None, typer.Option(help="A study of an owner or viewer; may be repeated.")] = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Let someone sign in with the identity provider (--oidc-issuer) instead of a key."""
+    with _store(database) as store:
+        add_key(store, name, None, time.time(), role, study, email=email)
+    typer.echo(f"{name} signs in as {email}")
+
+
+@keys.command("allow")
+def allow(
+    name: Annotated[str, typer.Argument(help="Who is given the role.")],
+    study: Annotated[str, typer.Argument(help="In which study.")],
+    role: Annotated[Literal["owner", "viewer", "none"], typer.Argument(help="owner, viewer, or none.")] = "viewer",
+    database: DatabaseOption = None,
+) -> None:
+    """Give an owner or viewer a role in one more study, another role, or none; the key stays the same."""
+    with _store(database) as store:
+        grant(store, name, study, None if role == "none" else role, time.time())
+    typer.echo(f"{name}: {role} of {study}")
 
 
 @keys.command("list")
 def list_all(database: DatabaseOption = None) -> None:
     """List all keys: whose they are, what for, and whether they were revoked."""
-    columns = ("name", "role", "study", "made", "revoked")
+    columns = ("name", "role", "studies", "made", "revoked")
     with _store(database) as store:
         rows = [
-            (key.name, key.role, key.study or "all", said_when(key.created_at), said_when(key.revoked_at))
+            (key.name, key.role, said_roles(key), said_when(key.created_at), said_when(key.revoked_at))
             for key in list_keys(store)
         ]
     console.print(table_of(columns, rows, left=columns), highlight=False, markup=False)
@@ -151,7 +192,12 @@ def revoke(
     typer.echo(f"the key of {name} {'is' if done else 'was already'} revoked")
 
 
-def _add(name: str, role: KeyRole, study: str | None, database: str | None, file: Path | None) -> None:
+def said_roles(key: KeyInfo) -> str:
+    """Say in which studies a key has which role."""
+    return "all" if key.role == "operator" else ", ".join(f"{study} ({role})" for study, role in key.studies.items())
+
+
+def _add(name: str, role: KeyRole, study: list[str] | None, database: str | None, file: Path | None) -> None:
     """Make a key and show it, or write it to a file that is gone again if the key could not be stored."""
     name = require_holder(name)
     key = new_key()

@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from voxpop.cli.display import console, say, table_of
 from voxpop.errors import InputError
-from voxpop.io.files import read_text
+from voxpop.io.files import read_text, write_durably
 from voxpop.model.words import counted
 
 Url = Annotated[str, typer.Option(help="The coordinator's address.", envvar="VOXPOP_URL")]
@@ -125,12 +125,14 @@ def create(
         str | None, typer.Option(envvar="VOXPOP_ENROLMENT_CODE", help="Only people with it can register.")
     ] = None,
     draft: Annotated[bool, typer.Option("--draft", help="Only keep it, and start it later.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Let anyone read the decision in force.")] = False,
 ) -> None:
     """Create a study on a coordinator from a study file; repeating it changes nothing."""
     from voxpop.service.study.definition import read_definition
 
     name, definition = read_definition(file)
     body = {"definition": definition.encode(), "enrolment_code": enrolment_code, "draft": draft}
+    body["public"] = public
     request(url, key_file, "PUT", f"/v2/studies/{name}", body)
     if definition.budget is None and not all(map(math.isfinite, definition.problem.limits)):
         typer.echo(f"warning: {OPEN_TO_LIES}", err=True)
@@ -146,14 +148,46 @@ def codes(
     name: Name,
     count: Annotated[int, typer.Argument(min=1, max=10_000, help="How many; each registers one person.")],
     link: Annotated[str, typer.Option(help="What stands before each: https://app.example/join#")] = "",
+    sheet: Annotated[Path | None, typer.Option(help="Write a page to print instead, with a QR code for each.")] = None,
     url: Url = LOCAL,
     key_file: KeyFile = None,
 ) -> None:
     """Make enrolment codes for one person each, and print them, one a line; nobody else can register any more."""
     made = [secrets.token_urlsafe(12) for _ in range(count)]
+    if sheet is not None:
+        from voxpop.service.console.connect import link_of, sheet_of
+
+        write_durably(sheet, sheet_of(name, [link_of(link, code) for code in made]), private=True)
     request(url, key_file, "PUT", f"/v2/studies/{name}/codes", {"codes": made})
-    for code in made:
+    if sheet is not None:
+        typer.echo(f"{sheet}: {count:,} invitations; print it, and keep it as you would keep keys")
+    for code in made if sheet is None else ():
         typer.echo(link + code)
+
+
+@study.command("note")
+def note(
+    name: Name,
+    wave: Annotated[int, typer.Argument(min=1, help="The wave.")],
+    text: Annotated[str, typer.Argument(help="The note, such as 'holiday week'; empty removes it.")],
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+) -> None:
+    """Write a note on a wave, of at most 200 characters, in place of the one before."""
+    request(url, key_file, "PUT", f"/v2/studies/{name}/waves/{wave}/note", {"text": text})
+    typer.echo(f"wave {wave} of {name}: {text or 'no note'}")
+
+
+@study.command("public")
+def public(
+    name: Name,
+    anyone: Annotated[bool, typer.Option("--yes/--no", help="Whether anyone may read it.")] = True,
+    url: Url = LOCAL,
+    key_file: KeyFile = None,
+) -> None:
+    """Let anyone read the decision in force, or, with --no, only those who have a key."""
+    request(url, key_file, "PUT", f"/v2/studies/{name}/public", {"public": anyone})
+    typer.echo(f"{'anyone' if anyone else 'only who has a key'} may read the decision in force of {name}")
 
 
 @study.command("status")

@@ -53,6 +53,10 @@ _Coordinator = settings_table(
     shuffler_public_url="The shuffler's address for devices, if different.",
     registrations="New people an hour from one address; 0 for no limit.",
     open_dashboard="Let anyone look at all studies, without signing in.",
+    public_url="The coordinator's address for browsers.",
+    webhook_allow="Networks inside which webhooks may go: 10.1.0.0/16.",
+    oidc_issuer="The identity provider with which people sign in.",
+    oidc_client_id="What this service is called there.",
     workers="Processes that serve together (PostgreSQL only).",
 )
 _Shuffler = settings_table(coordinator_url="The coordinator's address, for the totals.")

@@ -80,15 +80,17 @@ class Device:
         self._http = http or httpx.Client(timeout=30)
         self._source = source or Secure()
         self._caller, self._sleep, self._clock = Caller(self._http, attempts, sleep), sleep, clock
+        self._blocks: dict[tuple[object, object], int] = {}  # by wave and arm: as `decision` said last
         self.next_check_in: float | None = None  # seconds from the last check-in; None: not known, or never again
 
-    def record(self, wave: int, arm: int, reward: float, rounds: int = 1, block: int = 1) -> None:
+    def record(self, wave: int, arm: int, reward: float, rounds: int = 1, block: int | None = None) -> bool:
         """Record a reward of the decision in force, in a block of a wave; it stays on the device.
 
-        After withdrawing nothing is recorded, nor in block 0, whose rounds do not count.
+        Return False if it is refused, because it does not count: in block 0, and after withdrawing. Without a block it
+        is the one in which `decision` last said that this arm is in force.
         """
-        if block != 0:
-            self.memory.record(wave, arm, reward, rounds, block)
+        block = self._blocks.get((wave, arm), 1) if block is None else block
+        return block != 0 and self.memory.record(wave, arm, reward, rounds, block)
 
     def decision(self) -> dict[str, Any]:
         """Fetch the decision in force: its wave, its block, its index (the arm) and its name."""
@@ -96,6 +98,7 @@ class Device:
         found = document_of(answer)
         if "wave" not in found:
             raise _stranger(answer)
+        self._blocks = {(found["wave"], found.get("index")): found.get("block", 1)}
         return found
 
     def register(self) -> None:

@@ -119,8 +119,8 @@ class Memory:
             for table in ("outbox", "twins", "rewards"):
                 self._file.execute(f"DELETE FROM {table}")
 
-    def record(self, wave: int, arm: int, reward: float, rounds: int = 1, block: int = 1) -> None:
-        """Add a reward, or the average of several rounds."""
+    def record(self, wave: int, arm: int, reward: float, rounds: int = 1, block: int = 1) -> bool:
+        """Add a reward, or the average of several rounds; return False after withdrawing."""
         require_integer("wave", wave, least=1)
         require_integer("arm", arm, least=0)
         require_integer("rounds", rounds, least=1)
@@ -132,6 +132,7 @@ class Memory:
             if not self.withdrawn:
                 values = [wave, block, arm, rounds, reward * rounds]
                 self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?, ?) {add}", values)
+            return not self.withdrawn
 
     def averages(self, wave: int, arms: list[int], block: int = 1) -> list[float]:
         """Compute the average reward of each arm in a block of a wave; NaN for an arm without a reward."""

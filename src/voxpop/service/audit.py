@@ -32,6 +32,13 @@ class Action(StrEnum):
     CODES_ADDED = "codes added"
     KEY_ADDED = "key added"
     KEY_REVOKED = "key revoked"
+    ROLE_CHANGED = "role changed"
+    OPENED_UP = "decisions opened"
+    CLOSED_UP = "decisions closed"
+    HOOK_SET = "webhook set"
+    HOOK_REMOVED = "webhook removed"
+    SENT_AGAIN = "sent again"
+    NOTED = "noted"
     SIGNED_IN = "signed in"
     SIGNED_OUT = "signed out"
     SECRET_ROTATED = "secret rotated"
@@ -57,12 +64,17 @@ def note(
 
 
 def trail(
-    database: Database, study: str | None = None, before: int | None = None, most: int = MOST
+    database: Database,
+    study: str | None = None,
+    before: int | None = None,
+    most: int = MOST,
+    actor: str | None = None,
+    action: str | None = None,
 ) -> list[AuditEntry]:
-    """Return the newest entries first: of one study or of all, and only those before number `before` if given."""
+    """Return the newest entries first: all, or those of a study, actor or action, and before number `before`."""
     wanted = sa.select(audit).order_by(audit.c.id.desc()).limit(most)
-    if study is not None:
-        wanted = wanted.where(audit.c.study == study)
+    for column, value in ((audit.c.study, study), (audit.c.actor, actor), (audit.c.action, action)):
+        wanted = wanted if value is None else wanted.where(column == value)
     if before is not None:
         wanted = wanted.where(audit.c.id < before)
     with database.read() as connection:

@@ -1,4 +1,4 @@
-"""Operators and viewers: their keys, which can be listed and revoked, and the sessions of their browsers.
+"""Who may do what: operators, and members with roles by study; their keys, and the sessions of their browsers.
 
 A key is shown once and kept only as its hash. A browser gives the key once and gets a random cookie instead, of which,
 too, only the hash is kept. A session ends when it is not used, when it is old, on signing out, and with its key.
@@ -7,9 +7,13 @@ too, only the hash is kept. A session ends when it is not used, when it is old, 
 from __future__ import annotations
 
 import hmac
+import re
+import secrets
 import unicodedata
-from dataclasses import dataclass, fields
-from typing import Literal
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -19,10 +23,12 @@ from voxpop.service.audit import COMMAND_LINE, Action
 from voxpop.service.keys import hash_key, new_key, same
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.stores.database import Database
-from voxpop.service.stores.schema import NAME, operators, sessions
+from voxpop.service.stores.schema import NAME, grants, operators, sessions
 from voxpop.service.study import log
 
-KeyRole = Literal["operator", "viewer"]
+KeyRole = Literal["operator", "owner", "viewer", "application"]
+StudyRole = Literal["owner", "viewer", "application"]
+EMAIL = re.compile(r"[^\s@<>,;:\"]{1,64}@[^\s@<>,;:\"]{1,189}")
 
 IDLE_SECONDS = 8 * 3600.0  # after which a session that is not used ends
 LONGEST_SECONDS = 24 * 3600.0  # after which every session ends
@@ -31,11 +37,14 @@ SEEN_SECONDS = 60.0  # how exactly the last use of a session is known, so that r
 
 @dataclass(frozen=True)
 class Principal:
-    """Who acts, and what they may see."""
+    """Who acts, and what they may do: an operator everything, a member what the roles by study say.
+
+    The key of an application may report the rounds of a study and read its decision in force, and nothing else.
+    """
 
     name: str
-    role: KeyRole = "operator"
-    study: str | None = None  # the only one that a viewer may see; None: all
+    role: str = "operator"  # or member, application, anyone
+    studies: Mapping[str, str] = field(default_factory=dict)  # the roles by study
 
     @property
     def operates(self) -> bool:
@@ -44,12 +53,20 @@ class Principal:
 
     @property
     def sees_drafts(self) -> bool:
-        """True if they may look at drafts, too: operators, and those with a key for the very study."""
-        return self.operates or self.study is not None
+        """True if they may look at the drafts among what they see: all but strangers on an open service."""
+        return self.role != "anyone"
 
     def sees(self, study: str) -> bool:
         """Return True if they may look at a study."""
-        return self.study is None or self.study == study
+        return self.operates or self.role == "anyone" or self.studies.get(study) in ("owner", "viewer")
+
+    def manages(self, study: str) -> bool:
+        """Return True if they may change a study."""
+        return self.operates or self.studies.get(study) == "owner"
+
+    def plays(self, study: str) -> bool:
+        """Return True if they may report the rounds of a study."""
+        return self.manages(study) or self.studies.get(study) == "application"
 
 
 @dataclass(frozen=True)
@@ -67,13 +84,14 @@ class Session:
 
 @dataclass(frozen=True)
 class KeyInfo:
-    """A key as it is listed."""
+    """A key, or an account without one, as it is listed."""
 
     name: str
-    role: KeyRole
-    study: str | None
+    role: Literal["operator", "member", "application"]
     created_at: float  # 0: not known
     revoked_at: float | None
+    email: str | None = None  # for which an identity provider vouches
+    studies: dict[str, StudyRole] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,42 +104,87 @@ class SessionInfo:
     seen_at: float
 
 
-LISTED = [operators.c[part.name] for part in fields(KeyInfo)]
+LISTED = [operators.c[part.name] for part in fields(KeyInfo) if part.name != "studies"]
 
 
 def add_key(
     database: Database,
     name: str,
-    key: str,
+    key: str | None,
     at: float,
     role: KeyRole = "operator",
-    study: str | None = None,
+    study: str | Sequence[str] | None = None,
     actor: str = COMMAND_LINE,
     replace: bool = True,
+    email: str | None = None,
 ) -> None:
-    """Give someone a key; it replaces the key under the same name, and ends its sessions.
+    """Give someone a key, for all studies or a role in some; it replaces what there is under the same name.
 
-    Without `replace`, a name that is in use is refused. What there is is looked at in the same transaction, so that of
-    two who make a key under one name at once, the second is refused or replaces the first, and knows it.
+    Without a key it is an account, for whoever the identity provider says has the `email`. Without `replace`, a name
+    that is in use is refused. What there is is looked at in the same transaction, so that of two who make a key under
+    one name at once, the second is refused or replaces the first, and knows it.
     """
     name = require_holder(name)
-    if (role == "viewer") != (study is not None):
-        raise InputError("a viewer's key is for one study, and an operator's for all; name a study for viewers only")
+    named = [study] if isinstance(study, str) else sorted(set(study or ()))
+    if (role != "operator") != bool(named):
+        raise InputError(
+            f"the role {role} is for {'all studies; name none' if role == 'operator' else 'some studies; name them'}"
+        )
+    if role == "application" and (len(named) != 1 or key is None):
+        raise InputError("an application has a key of its own for each study; name one study, and no e-mail address")
+    if key is None and email is None:
+        raise InputError("someone without a key signs in with an e-mail address; give it")
+    email = None if email is None else require_email(email)
     with database.write() as connection:
-        if study is not None:
-            if not NAME.fullmatch(study):
-                raise no_study(study)
-            log.row_of(connection, study)
+        for each in named:
+            if not NAME.fullmatch(each):
+                raise no_study(each)
+            log.row_of(connection, each)
         known = _locked(connection)
-        if not replace and any(key.name == name for key in known):
+        if not replace and any(one.name == name for one in known):
             raise Refusal(409, f"there is a key under the name {name!r}; choose another name, or revoke that key first")
+        if any(one.email == email and one.name != name for one in known if email):
+            raise Refusal(409, f"somebody else signs in with {email}; revoke that account first")
         if role != "operator":
             _require_another(known, name)
-        connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
+        for table in (sessions, grants):
+            connection.execute(sa.delete(table).where(table.c.operator == name))
         connection.execute(sa.delete(operators).where(operators.c.name == name))
-        values = {"name": name, "key_hash": hash_key(key), "role": role, "study": study, "created_at": at}
+        kind = role if role in ("operator", "application") else "member"
+        hashed = secrets.token_bytes(32) if key is None else hash_key(key)
+        values = {"name": name, "key_hash": hashed, "role": kind, "email": email, "created_at": at}
         connection.execute(sa.insert(operators).values(**values))
-        audit.note(connection, at, actor, Action.KEY_ADDED, study, f"{name} ({role})")
+        for each in named:
+            connection.execute(sa.insert(grants).values(operator=name, study=each, role=role))
+        audit.note(connection, at, actor, Action.KEY_ADDED, named[0] if len(named) == 1 else None, f"{name} ({role})")
+
+
+def grant(
+    database: Database, name: str, study: str, role: StudyRole | None, at: float, actor: str = COMMAND_LINE
+) -> bool:
+    """Give a member a role in one more study, another role, or none; return False if it was so before."""
+    with database.write() as connection:
+        log.row_of(connection, study)
+        holder = next((one for one in _locked(connection) if one.name == unicodedata.normalize("NFKC", name)), None)
+        if holder is None:
+            raise Refusal(404, f"there is no key or account under the name {name!r}; list them with: voxpop keys list")
+        if holder.role != "member" or role == "application":
+            raise Refusal(409, f"{name!r} is an {holder.role}, and only members have roles by study; make another key")
+        if holder.studies.get(study) == role:
+            return False
+        ours = (grants.c.operator == holder.name, grants.c.study == study)
+        connection.execute(sa.delete(grants).where(*ours))
+        if role is not None:
+            connection.execute(sa.insert(grants).values(operator=holder.name, study=study, role=role))
+        audit.note(connection, at, actor, Action.ROLE_CHANGED, study, f"{holder.name} ({role or 'none'})")
+    return True
+
+
+def require_email(text: str) -> str:
+    """Return an e-mail address in the one spelling in which it is compared; refuse what is none."""
+    if not EMAIL.fullmatch(text.strip()):
+        raise InputError(f"an e-mail address looks like ann@example.org, got {text!r:.80}; correct it")
+    return text.strip().lower()
 
 
 def require_holder(name: str) -> str:
@@ -135,7 +198,14 @@ def require_holder(name: str) -> str:
 def list_keys(database: Database) -> list[KeyInfo]:
     """List all keys by name, without the keys themselves."""
     with database.read() as connection:
-        return [KeyInfo(*row) for row in connection.execute(sa.select(*LISTED).order_by(operators.c.name))]
+        return _infos(connection, sa.select(*LISTED).order_by(operators.c.name))
+
+
+def _infos(connection: sa.Connection, wanted: Any) -> list[KeyInfo]:
+    roles = defaultdict[str, dict[str, Any]](dict)
+    for row in connection.execute(sa.select(grants).order_by(grants.c.study)):
+        roles[row.operator][row.study] = row.role
+    return [KeyInfo(**row._mapping, studies=roles[row.name]) for row in connection.execute(wanted)]
 
 
 def revoke_key(database: Database, name: str, at: float, actor: str = COMMAND_LINE, last: bool = False) -> bool:
@@ -153,21 +223,25 @@ def revoke_key(database: Database, name: str, at: float, actor: str = COMMAND_LI
             return False
         if not last:
             _require_another(known, row.name)
-        _revoke(connection, row.name, row.study, at, actor)
+        _revoke(connection, row.name, None, at, actor)
     return True
 
 
 def revoke_viewers(connection: sa.Connection, study: str, at: float, actor: str) -> None:
-    """Revoke the keys of those who may see a study, and end their sessions, in the transaction that deletes it."""
-    valid = (operators.c.study == study) & operators.c.revoked_at.is_(None)
+    """Revoke the keys that are for this study only, and end their sessions, in the transaction that deletes it."""
+    others = sa.select(grants.c.operator).where(grants.c.study != study)
+    ours = sa.select(grants.c.operator).where(grants.c.study == study, grants.c.operator.not_in(others))
+    valid = operators.c.name.in_(ours) & operators.c.revoked_at.is_(None)
     for name in connection.execute(sa.select(operators.c.name).where(valid).order_by(operators.c.name)).scalars().all():
         _revoke(connection, name, study, at, actor)
+    connection.execute(sa.delete(grants).where(grants.c.study == study, grants.c.operator.in_(others)))
 
 
 def _revoke(connection: sa.Connection, name: str, study: str | None, at: float, actor: str) -> None:
     connection.execute(sa.update(operators).where(operators.c.name == name).values(revoked_at=at))
     connection.execute(sa.delete(sessions).where(sessions.c.operator == name))
-    audit.note(connection, at, actor, Action.KEY_REVOKED, study, name)
+    mine = connection.execute(sa.select(grants.c.study).where(grants.c.operator == name)).scalars().all()
+    audit.note(connection, at, actor, Action.KEY_REVOKED, study or (mine[0] if len(mine) == 1 else None), name)
 
 
 def _locked(connection: sa.Connection) -> list[KeyInfo]:
@@ -175,7 +249,7 @@ def _locked(connection: sa.Connection) -> list[KeyInfo]:
     if connection.dialect.name == "postgresql":  # on SQLite, there is one writer
         connection.execute(sa.text("LOCK TABLE operators IN SHARE ROW EXCLUSIVE MODE"))
     valid = operators.c.revoked_at.is_(None)
-    return [KeyInfo(*row) for row in connection.execute(sa.select(*LISTED).where(valid))]
+    return _infos(connection, sa.select(*LISTED).where(valid))
 
 
 def _require_another(known: list[KeyInfo], name: str) -> None:
@@ -193,11 +267,16 @@ def principal_of(database: Database, key: str) -> Principal | None:
     given = hash_key(key)
     with database.read() as connection:
         row = connection.execute(sa.select(operators).where(operators.c.key_hash == given)).first()
-    if row is None or not same(row.key_hash, given):
-        return None
-    if row.revoked_at is not None:
-        raise Refusal(401, "this key was revoked; ask another operator for a new one")
-    return Principal(row.name, row.role, row.study)
+        if row is None or not same(row.key_hash, given):
+            return None
+        if row.revoked_at is not None:
+            raise Refusal(401, "this key was revoked; ask another operator for a new one")
+        return _principal(connection, row)
+
+
+def _principal(connection: sa.Connection, row: Any) -> Principal:
+    mine = connection.execute(sa.select(grants.c.study, grants.c.role).where(grants.c.operator == row.name))
+    return Principal(row.name, row.role, {row.study: row.role for row in mine})
 
 
 def sign_in(database: Database, key: str, at: float) -> Session | None:
@@ -205,12 +284,35 @@ def sign_in(database: Database, key: str, at: float) -> Session | None:
     principal = principal_of(database, key)
     if principal is None:
         return None
-    cookie = new_key()
-    row = {"id_hash": hash_key(cookie), "operator": principal.name, "key_hash": hash_key(key)}
+    if principal.role == "application":
+        raise Refusal(403, "this is an application's key, which signs nobody in; use a key of your own")
     with database.write() as connection:
-        connection.execute(sa.delete(sessions).where(_over(at)))
-        connection.execute(sa.insert(sessions).values(**row, created_at=at, seen_at=at))
-        audit.note(connection, at, principal.name, Action.SIGNED_IN, principal.study)
+        return _begin(connection, principal, hash_key(key), at)
+
+
+def sign_in_as(database: Database, subject: str, email: str | None, at: float) -> Session:
+    """Begin a session for someone for whom the identity provider vouches.
+
+    The first time it is by an e-mail address that the provider has verified, and then by the provider's own number.
+    """
+    with database.write() as connection:
+        valid = sa.select(operators).where(operators.c.revoked_at.is_(None))
+        row = connection.execute(valid.where(operators.c.subject == subject)).first()
+        if row is None and email is not None:
+            named = (operators.c.email == email.lower(), operators.c.subject.is_(None))
+            row = connection.execute(valid.where(*named).with_for_update()).first()
+        if row is None:
+            raise Refusal(403, "nobody has made an account for you here; ask an operator for one with your address")
+        connection.execute(sa.update(operators).where(operators.c.name == row.name).values(subject=subject))
+        return _begin(connection, _principal(connection, row), row.key_hash, at)
+
+
+def _begin(connection: sa.Connection, principal: Principal, hashed: bytes, at: float) -> Session:
+    cookie = new_key()
+    row = {"id_hash": hash_key(cookie), "operator": principal.name, "key_hash": hashed}
+    connection.execute(sa.delete(sessions).where(_over(at)))
+    connection.execute(sa.insert(sessions).values(**row, created_at=at, seen_at=at))
+    audit.note(connection, at, principal.name, Action.SIGNED_IN)
     return Session(cookie, principal)
 
 
@@ -229,19 +331,20 @@ def session_of(database: Database, cookie: str, at: float, live: bool = False) -
     )
     with database.read() as connection:
         row = connection.execute(valid).first()
-    if row is None:
-        return None
+        if row is None:
+            return None
+        principal = _principal(connection, row)
     if not live and at - row.seen_at > SEEN_SECONDS:
         with database.write() as connection:
             connection.execute(sa.update(sessions).where(sessions.c.id_hash == given).values(seen_at=at))
-    return Session(cookie, Principal(row.name, row.role, row.study))
+    return Session(cookie, principal)
 
 
 def sign_out(database: Database, session: Session, at: float) -> None:
     """End a session."""
     with database.write() as connection:
         connection.execute(sa.delete(sessions).where(sessions.c.id_hash == hash_key(session.cookie)))
-        audit.note(connection, at, session.principal.name, Action.SIGNED_OUT, session.principal.study)
+        audit.note(connection, at, session.principal.name, Action.SIGNED_OUT)
 
 
 def list_sessions(database: Database, at: float) -> list[SessionInfo]:

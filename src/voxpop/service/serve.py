@@ -13,8 +13,10 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 import sqlalchemy as sa
@@ -22,9 +24,12 @@ import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from voxpop.errors import InputError
+from voxpop.io.files import read_text
 from voxpop.model.options import check, option
 from voxpop.service import logs
+from voxpop.service.console.oidc import Provider
 from voxpop.service.keys import Keyring, KeyringFile, check_of, exposed, make_secret, read_keyring
+from voxpop.service.outbox.receivers import Outside, require_networks
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, require_private_url, require_url
 from voxpop.service.stores.database import Database, file_of, insert_into
@@ -68,6 +73,14 @@ class Settings:
     log_level: str = "info"
     open_dashboard: bool = False
     workers: int = option(1, least=1, most=64)  # processes that serve together; more than one needs PostgreSQL
+    webhook_allow: str = ""  # networks inside which there may be receivers, separated by spaces or commas
+    smtp_url: str | None = field(default=None, repr=False)  # smtp:// or smtps://, with user and password if need be
+    smtp_from: str = "voxpop@localhost"
+    public_url: str | None = None  # of the coordinator, as browsers reach it
+    oidc_issuer: str | None = None  # of the identity provider with which people sign in
+    oidc_client_id: str | None = None
+    oidc_client_secret: str | None = field(default=None, repr=False)
+    oidc_client_secret_file: Path | None = None
     trusted_proxies: str = ""  # addresses whose X-Forwarded-For header is trusted
 
     def __post_init__(self) -> None:
@@ -98,6 +111,31 @@ class Settings:
     def own_shuffler_key(self) -> Keyring | None:
         """Return the keys that coordinator and shuffler share, or None if there are none."""
         return _keys("shuffler key", self.shuffler_key, self.shuffler_key_file)
+
+    def outside(self) -> Outside:
+        """Return what may be reached, and how mail is sent."""
+        if self.smtp_url is not None:
+            parts = urlsplit(self.smtp_url)
+            if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
+                raise InputError(
+                    "smtp_url must be an address such as smtp://user:password@host:587; correct VOXPOP_SMTP_URL"
+                )
+        url = None if self.public_url is None else require_url("public_url", self.public_url)
+        return Outside(require_networks("webhook_allow", self.webhook_allow), self.smtp_url, self.smtp_from, url)
+
+    def provider(self) -> Provider | None:
+        """Return the identity provider, if there is one."""
+        if self.oidc_issuer is None:
+            return None
+        if self.oidc_client_id is None or self.public_url is None:
+            raise InputError("an identity provider needs VOXPOP_OIDC_CLIENT_ID and --public-url; give both")
+        if find_spec("joserfc") is None:
+            raise InputError("an identity provider needs joserfc; install it with: pip install 'voxpop[oidc]'")
+        secret = self.oidc_client_secret
+        if self.oidc_client_secret_file is not None:
+            secret = read_text(self.oidc_client_secret_file).strip()
+        issuer = require_private_url("oidc_issuer", self.oidc_issuer)
+        return Provider(issuer, self.oidc_client_id, secret, require_url("public_url", self.public_url))
 
 
 def settings_of(**flags: Any) -> Settings:
@@ -131,6 +169,7 @@ def _keys(name: str, value: str | None, path: Path | None) -> Keyring | None:
 def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
     """Open the coordinator that the settings describe."""
     shuffler, key = None, settings.own_shuffler_key()
+    outside, provider = settings.outside(), settings.provider()
     origins = require_origins("allow_origin", settings.allow_origin)
     if settings.shuffler_url is not None:
         if key is None:
@@ -154,6 +193,8 @@ def coordinator_of(settings: Settings, migrate: bool = False) -> CoordinatorApp:
         settings.workers,
         origins,
         settings.registrations * (settings.rate > 0),
+        outside,
+        provider,
     )
     log = logs.event_logger("coordinator")
 

@@ -25,7 +25,7 @@ def test_a_new_key_is_shown_once_and_works(desk: Desk, operator: Browser, strang
     assert key not in operator.get(PLACE).text
     assert key not in str(audit.trail(desk.coordinator.database))
     principal = operators.principal_of(desk.coordinator.database, key)
-    assert principal == operators.Principal("anna", "viewer", STUDY)
+    assert principal == operators.Principal("anna", "member", {STUDY: "viewer"})
     assert stranger.sign_in(key).status_code == 303
 
 
@@ -41,7 +41,7 @@ def test_what_is_wrong_with_a_key_is_said_on_the_form(desk: Desk, operator: Brow
     for fields, status, said in (
         ({"name": "", "role": "operator"}, 422, "1 to 64 printable characters"),
         ({"name": "x" * 65, "role": "operator"}, 422, "1 to 64 printable characters"),
-        ({"name": "anna", "role": "viewer"}, 422, "a viewer&#39;s key is for one study"),
+        ({"name": "anna", "role": "viewer"}, 422, "the role viewer is for some studies"),
         ({"name": "anna", "role": "viewer", "study": "none"}, 404, "there is no study"),
         ({"name": "anna", "role": "king"}, 422, "king"),
     ):

@@ -187,7 +187,7 @@ def test_a_page_that_is_asked_for_while_the_server_stops_does_not_hold_it(desk: 
         await asyncio.Event().wait()  # the browser stays
 
     async def ask() -> None:
-        session = operators.Session("", operators.Principal("anyone", "viewer"))
+        session = operators.Session("", operators.Principal("anyone", "anyone"))
         response: Response = LiveResponse(Hub(), Feed("one", lambda: 1), str, desk.coordinator, session)
         scope = {"type": "http", "path": "/live", STOPPING: True}
         await asyncio.wait_for(response(scope, receive, send), HANGING)
@@ -212,7 +212,7 @@ async def stream_of(hub: Hub, feed: Feed, desk: Desk, wanted: int) -> list[str]:
         await left.wait()
         return {"type": "http.disconnect"}
 
-    session = operators.Session("", operators.Principal("anyone", "viewer"))
+    session = operators.Session("", operators.Principal("anyone", "anyone"))
     response: Response = LiveResponse(hub, feed, str, desk.coordinator, session)
     await asyncio.wait_for(response({"type": "http", "path": "/live"}, receive, send), HANGING)
     return said
@@ -301,7 +301,7 @@ def test_a_stream_that_fails_is_logged(desk: Desk, monkeypatch: pytest.MonkeyPat
         await asyncio.Event().wait()  # the browser stays
 
     async def watch() -> None:
-        session = operators.Session("", operators.Principal("anyone", "viewer"))
+        session = operators.Session("", operators.Principal("anyone", "anyone"))
         response = LiveResponse(Hub(), Feed("one", lambda: 1), broken, desk.coordinator, session)
         await asyncio.wait_for(response({"type": "http", "path": "/live"}, receive, send), HANGING)
 

@@ -29,7 +29,7 @@ def test_the_database_is_described_whatever_it_is(address: str) -> None:
     with desk_at(address) as desk, signed_in(desk) as browser:
         page = browser.get(PLACE).text
     assert ("PostgreSQL" if "://" in address else "SQLite") in page
-    assert "coordinator_8" in page
+    assert "coordinator_9" in page
     assert __version__ in page
     assert "iB</dd>" in page  # its size
 

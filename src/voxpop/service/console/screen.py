@@ -30,7 +30,7 @@ from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.guard import ENDLESS, STOPPING
-from voxpop.service.web.routes import Declared, Role, require_operator, route
+from voxpop.service.web.routes import Declared, Role, require_manager, route
 
 LOOK_SECONDS = 1.0  # between two looks at a feed, unless it says otherwise
 BEAT_SECONDS = 5.0  # after which a stream without news checks its session, and says that it lives
@@ -245,7 +245,7 @@ def live_page(
             if not is_stream(request):
                 return self.console.show(request, template, **{name: feed.narrow(feed.view())}, **given, **values)
             if role == "manager":
-                require_operator(request.state.session.principal)
+                require_manager(request.state.session.principal, request.path_params.get("study"))
             return self.console.live(request, feed, name, parts or [template])
 
         return page(path.rstrip("/") + STREAM, "live")(page(path, role)(handler))

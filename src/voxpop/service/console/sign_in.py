@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hmac
 from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,6 +18,7 @@ from starlette.responses import Response
 
 from voxpop.service import operators
 from voxpop.service.console.forms import Form
+from voxpop.service.console.oidc import PATIENCE, Provider
 from voxpop.service.console.pages import ASSET_HEADERS, assets, redirect
 from voxpop.service.console.screen import Console, Screens, SignedOut, address_of, form, local_path, page
 from voxpop.service.keys import MOST
@@ -23,9 +26,9 @@ from voxpop.service.operators import LONGEST_SECONDS, Principal, Session
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study import life
 from voxpop.service.web.limits import RateLimit, caller_of
-from voxpop.service.web.routes import Role, RoleCheck, require_operator, require_seen, text_in
+from voxpop.service.web.routes import Role, RoleCheck, require_manager, require_seen, text_in
 
-ANYONE = Session("", Principal("anyone", "viewer"))  # who looks at an open service without signing in
+ANYONE = Session("", Principal("anyone", "anyone"))  # who looks at an open service without signing in
 ATTEMPTS, PAUSE = 10, 6.0  # to sign in from one address at once, and the seconds until another one
 CSRF_HEADER = "x-voxpop-csrf"
 
@@ -33,8 +36,9 @@ CSRF_HEADER = "x-voxpop-csrf"
 class SignIn(Screens):
     """The pages to sign in and out, and the role checks of all other pages."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, provider: Provider | None = None) -> None:
         super().__init__(console)
+        self._provider = provider
         self._attempts = RateLimit(1 / PAUSE, ATTEMPTS)
 
     # -- the role checks
@@ -48,7 +52,7 @@ class SignIn(Screens):
     async def signed_in(self, request: Request, manages: bool = False, live: bool = False) -> str:
         """Check that the browser is signed in, or that anyone may look; return the name of who it is.
 
-        Only an operator `manages`; a form of anybody else is not even read.
+        Only an operator, or the owner of the study, `manages`; a form of anybody else is not even read.
         """
         session = await run_in_threadpool(self._look_up, request, live)
         if session is None and not self.console.open_to_all:
@@ -59,7 +63,7 @@ class SignIn(Screens):
         if manages and not session.cookie:
             raise SignedOut(ended=False)
         if manages:
-            require_operator(session.principal)
+            require_manager(session.principal, request.path_params.get("study"))
         await require_own_form(request, session)
         return session.principal.name
 
@@ -103,6 +107,39 @@ class SignIn(Screens):
         _set_cookie(reply, request, session.cookie, round(LONGEST_SECONDS))
         return reply
 
+    @page("/sign-in/oidc", "anyone")
+    def ask_provider(self, request: Request) -> Response:
+        """Send a browser to the identity provider."""
+        if self._provider is None:
+            raise Refusal(404, "no identity provider is known here; sign in with a key at /sign-in")
+        wanted = local_path(request.query_params.get("next", ""))
+        try:
+            place, cookie = self._provider.begin(self.coordinator.context.secrets, wanted)
+        except Refusal as refusal:
+            return self._form(request, wanted, refusal.status, refusal.sentence)
+        reply = redirect(place)
+        reply.set_cookie(f"{cookie_name(request)}-oidc", cookie, PATIENCE, **_cookie(request))
+        return reply
+
+    @page("/sign-in/oidc/back", "anyone")
+    def take_word(self, request: Request) -> Response:
+        """Take what the identity provider says of who has signed in there, and begin a session."""
+        name = f"{cookie_name(request)}-oidc"
+        wait = self._attempts.take(caller_of(request.client.host if request.client else ""))
+        try:
+            if self._provider is None or wait > 0:
+                raise Refusal(429, "there were too many attempts from here; wait a minute")
+            given = (request.cookies.get(name, ""), dict(request.query_params))
+            subject, email, wanted = self._provider.finish(self.coordinator.context.secrets, *given)
+            session = operators.sign_in_as(self.database, subject, email, self.console.now)
+        except Refusal as refusal:
+            reply = self._form(request, "/", refusal.status, refusal.sentence)
+        else:
+            reply = redirect(local_path(wanted))
+            _set_cookie(reply, request, session.cookie, round(LONGEST_SECONDS))
+        reply.set_cookie(name, "", 0, **_cookie(request))
+        return reply
+
     @form("/sign-out", "session")
     def sign_out(self, request: Request, session: Session) -> Response:
         """End the session."""
@@ -126,7 +163,8 @@ class SignIn(Screens):
     def _form(self, request: Request, wanted: str, status: int = 200, error: str = "", ended: bool = False) -> Response:
         host = request.url.hostname or ""
         plain = request.url.scheme != "https" and host not in ("127.0.0.1", "localhost", "::1")
-        given = {"next": wanted, "error": error, "ended": ended and not error, "plain": plain}
+        provider = "" if self._provider is None else urlsplit(self._provider.issuer).hostname
+        given = {"provider": provider, "next": wanted, "error": error, "ended": ended and not error, "plain": plain}
         return self.console.show(request, "sign_in", status, **given, open_to_all=self.console.open_to_all)
 
 
@@ -136,8 +174,11 @@ def cookie_name(request: Request) -> str:
 
 
 def _set_cookie(reply: Response, request: Request, value: str, seconds: int) -> None:
-    secure = request.url.scheme == "https"
-    reply.set_cookie(cookie_name(request), value, seconds, path="/", secure=secure, httponly=True, samesite="lax")
+    reply.set_cookie(cookie_name(request), value, seconds, **_cookie(request))
+
+
+def _cookie(request: Request) -> dict[str, Any]:
+    return {"path": "/", "secure": request.url.scheme == "https", "httponly": True, "samesite": "lax"}
 
 
 def require_own_site(request: Request) -> None:

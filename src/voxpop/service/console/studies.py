@@ -105,8 +105,8 @@ def _lost(glance: Glance, last: LastRelease | None) -> Lost | None:
 def list_view(console: Console, principal: Principal) -> tuple[StudyLine, ...]:
     """Look at all studies that somebody may see."""
     context, lines = console.coordinator.context, []
-    for glance in overview.look(context, principal.study):
-        if glance.life != Life.DRAFT or principal.sees_drafts:
+    for glance in overview.look(context):
+        if principal.sees(glance.study) and (glance.life != Life.DRAFT or principal.sees_drafts):
             asks = context.released is not None and glance.closes_at is not None
             last = context.released.of(glance.study) if asks and context.released else None
             lines.append(line_of(glance, console.now, last))
@@ -144,7 +144,7 @@ class StudiesScreen(Screens):
     def show(self, request: Request) -> Feed:
         """Show all studies."""
         principal = request.state.session.principal
-        same = f"studies {principal.study or ''} {principal.sees_drafts}"
+        same = f"studies {principal.operates or sorted(principal.studies)} {principal.sees_drafts}"
         return Feed(same, lambda: list_view(self.console, principal), narrow=lambda lines: found_in(lines, request))
 
     @live_page("/studies/{study}/people", "session", "people")

@@ -82,7 +82,7 @@ def facts_of(database: Database) -> DatabaseFacts:
 
 Kind = Literal["coordinator", "shuffler"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-HEADS: dict[Kind, str] = {"coordinator": "coordinator_8", "shuffler": "shuffler_3"}
+HEADS: dict[Kind, str] = {"coordinator": "coordinator_9", "shuffler": "shuffler_3"}
 LOCK = 0x766F78706F70  # an arbitrary number that nothing else uses
 
 
@@ -138,6 +138,22 @@ def _know_who_is_late(connection: sa.Connection) -> None:
     connection.execute(sa.update(schema.tallies).values(late=schema.tallies.c.lapsed))
 
 
+def _know_members(connection: sa.Connection) -> None:
+    """Give people roles by study, and studies receivers, notes and a past.
+
+    Anyone may go on reading the decisions of studies that there are: their devices may not send a key.
+    """
+    for table in (schema.stands, schema.notes, schema.grants, schema.hooks, schema.told, schema.deliveries):
+        table.create(connection)
+    connection.exec_driver_sql("ALTER TABLE studies ADD COLUMN public BOOLEAN DEFAULT FALSE NOT NULL")
+    connection.exec_driver_sql("UPDATE studies SET public = TRUE")
+    connection.exec_driver_sql("INSERT INTO grants SELECT name, study, 'viewer' FROM operators WHERE study IS NOT NULL")
+    connection.exec_driver_sql("UPDATE operators SET role = 'member' WHERE role = 'viewer'")
+    connection.exec_driver_sql("ALTER TABLE operators DROP COLUMN study")
+    connection.exec_driver_sql("ALTER TABLE operators ADD COLUMN email VARCHAR(254)")
+    connection.exec_driver_sql("ALTER TABLE operators ADD COLUMN subject TEXT")
+
+
 # From which versions a database is upgraded: to which, and how.
 UPGRADES: dict[str, tuple[str, Callable[[sa.Connection], None]]] = {
     "coordinator_3": ("coordinator_4", _say_wave),
@@ -145,6 +161,7 @@ UPGRADES: dict[str, tuple[str, Callable[[sa.Connection], None]]] = {
     "coordinator_5": ("coordinator_6", _know_blocks),
     "coordinator_6": ("coordinator_7", _know_codes_and_proofs),
     "coordinator_7": ("coordinator_8", _know_who_is_late),
+    "coordinator_8": ("coordinator_9", _know_members),
 }
 
 

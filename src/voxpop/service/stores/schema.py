@@ -36,6 +36,30 @@ studies = sa.Table(
     sa.Column("life_since", sa.Double, nullable=False, server_default="0"),  # when that began
     # Under which proofs of the batch are checked, always the same: under two keys, verifier shares would tell too much.
     sa.Column("verify_key", sa.LargeBinary),
+    sa.Column("public", sa.Boolean, nullable=False, server_default=sa.false()),  # anyone may read the decision in force
+)
+# Where the open wave of a study stood, whenever that changed: what was in force at an earlier time follows from it.
+stands = sa.Table(
+    "stands",
+    coordinator,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("wave", sa.Integer, nullable=False),  # this, and the rest, as in `studies`
+    sa.Column("stage", sa.String(16), nullable=False),
+    sa.Column("life", sa.String(16), nullable=False),
+    sa.Column("opened_at", sa.Double, nullable=False),
+    sa.Column("newest", BigId),
+    sa.Index("stands_study", "study", "at"),
+)
+notes = sa.Table(  # of operators on waves
+    "notes",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("wave", sa.Integer, primary_key=True),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("actor", sa.String(64), nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
 )
 events = sa.Table(
     "events",
@@ -112,11 +136,55 @@ operators = sa.Table(
     "operators",
     coordinator,
     sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),
-    sa.Column("role", sa.String(16), nullable=False, server_default="operator"),  # or viewer
-    sa.Column("study", sa.String(64)),  # that a viewer may see
+    sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),  # random if there is no key
+    sa.Column("role", sa.String(16), nullable=False, server_default="operator"),  # or member, or application
     sa.Column("created_at", sa.Double, nullable=False, server_default="0"),  # 0: by an older version
     sa.Column("revoked_at", sa.Double),  # NULL: it is valid
+    sa.Column("email", sa.String(254)),  # by which an identity provider may vouch for them, once
+    sa.Column("subject", sa.Text),  # the provider and its number for them, from then on
+)
+grants = sa.Table(  # what those may do who are no operators, by study
+    "grants",
+    coordinator,
+    sa.Column("operator", sa.String(64), sa.ForeignKey("operators.name"), primary_key=True),
+    sa.Column(
+        "study", sa.String(64), primary_key=True
+    ),  # without a foreign key: the grants of a deleted one are listed
+    sa.Column("role", sa.String(16), nullable=False),  # owner, viewer or application
+)
+hooks = sa.Table(  # who is told what happens; what is signed follows from the nonce and the secret outside the database
+    "hooks",
+    coordinator,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("address", sa.Text, nullable=False),
+    sa.Column("format", sa.String(16), nullable=False),
+    sa.Column("study", sa.String(64)),  # NULL: all
+    sa.Column("kinds", sa.Text, nullable=False),  # separated by spaces; empty: all
+    sa.Column("nonce", sa.LargeBinary, nullable=False),
+    sa.Column("made_at", sa.Double, nullable=False),
+)
+told = sa.Table(  # up to where the log of a study was made into deliveries, and what else was told last
+    "told",
+    coordinator,
+    sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("seq", sa.Integer, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+)
+deliveries = sa.Table(  # what is to be told, or was; without foreign keys: it outlives study and receiver
+    "deliveries",
+    coordinator,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("message", sa.String(64), nullable=False),  # the same for all receivers, and whenever it is sent again
+    sa.Column("hook", sa.String(64), nullable=False),
+    sa.Column("study", sa.String(64)),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),  # due, delivered or failed
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("due", sa.Double, nullable=False),  # when it is sent, or sent again
+    sa.Column("error", sa.Text, nullable=False, server_default=""),
+    sa.Index("deliveries_due", "state", "due"),
 )
 sessions = sa.Table(  # of browsers that are signed in
     "sessions",

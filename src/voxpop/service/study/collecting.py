@@ -209,6 +209,8 @@ def _invite(
         invited.insert(rows)
         changes = {"stage": Stage.COLLECTING, "played": wave.plan.asked, "invited": before[1] + len(rows)}
         log.update_study(connection, study, **changes, short=short)
+        if row.stage != Stage.COLLECTING:
+            log.note_stand(connection, study, context.clock())
     return True
 
 
@@ -219,6 +221,7 @@ def _play_again(context: Context, snapshot: Snapshot, invited: int) -> bool:
         row: Any = log.lock_unmoved(connection, snapshot)
         if row is not None and (row.stage, row.invited) == (Stage.COLLECTING, invited):
             log.update_study(connection, study, stage=Stage.OPEN, newest=None, played=0, short=0)
+            log.note_stand(connection, study, context.clock())
             context.note("played_again", study=study, wave=row.wave)
     return True
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from voxpop.errors import InputError, require_integer
+from voxpop.journal.journal import Opened
+from voxpop.journal.wave import Wave
 from voxpop.privacy.release import SHUFFLER
 from voxpop.service import audit
 from voxpop.service.audit import COMMAND_LINE, Action
@@ -18,7 +21,7 @@ from voxpop.service.messages import Count, Reply
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
-from voxpop.service.stores.schema import counts, marks, newest_person, plays, studies, totals
+from voxpop.service.stores.schema import counts, marks, newest_person, notes, people, plays, stands, studies, totals
 from voxpop.service.study import life, log, status
 from voxpop.service.study.collecting import total_of
 from voxpop.service.study.definition import Definition, require_affordable, require_code, require_name, require_sayable
@@ -28,6 +31,7 @@ from voxpop.service.study.stages import IN_PLAY, Life, Stage
 from voxpop.service.study.status import CurrentDecision
 
 MOST_ROUNDS = 10**15
+MOST_NOTE = 200  # characters
 
 
 class RoundsCounted(Reply, frozen=True):
@@ -64,6 +68,7 @@ class Coordinator:
         enrolment: str | None = None,
         draft: bool = False,
         actor: str = COMMAND_LINE,
+        public: bool = False,
     ) -> bool:
         """Create a study, or a draft of one; return False if the same study exists already.
 
@@ -83,9 +88,10 @@ class Coordinator:
         try:
             with self.database.write() as connection:
                 replaced = life.make_room(connection, study)
-                connection.execute(sa.insert(studies).values(**row, **begun, enrolment_hash=code))
+                connection.execute(sa.insert(studies).values(**row, **begun, enrolment_hash=code, public=public))
                 connection.execute(sa.insert(counts).values(study=study, registered=0, never_asked=0))
                 SqlJournal(connection, study, at).begin(definition)
+                log.note_stand(connection, study, at)
                 action = Action.CHANGED if replaced else Action.CREATED
                 audit.note(connection, at, actor, action, study, "as a draft" if draft else "")
         except IntegrityError:
@@ -133,7 +139,7 @@ class Coordinator:
     # -- the application
 
     def decision(self, study: str, at: str | None = None) -> CurrentDecision:
-        """Return the decision in force and for how many more rounds it is, now or `at` a time from the open wave on."""
+        """Return the decision in force and for how many more rounds it is, now or `at` another time."""
         with self.database.read() as connection:
             row = log.row_of(connection, study)
             if row.life == Life.DRAFT:
@@ -142,18 +148,68 @@ class Coordinator:
             snapshot = self.snapshots.at(study, row.seq, connection)
         if snapshot.seq != row.seq:  # another thread has already read the next wave: read again
             return self.decision(study, at)
-        when = self.context.clock() if at is None else self._planned(snapshot, row, at)
-        now = status.in_force(snapshot, row, when)
-        return CurrentDecision(now.index, now.decision, now.rounds, now.block, row.wave, Stage(row.stage))
+        when = now = self.context.clock()
+        if at is not None:
+            if snapshot.calendar is None:
+                raise Refusal(409, f"the study {study!r} has no calendar; ask for the decision in force now")
+            when = snapshot.calendar.moment(at.replace(" ", "+")).timestamp()  # a plus in an address is a space
+        if when < now:
+            row, snapshot = self._stood(row, snapshot, when, at)
+            found = status.was_in_force(snapshot, row, when)
+        else:
+            found = status.in_force(snapshot, row, when)
+        return CurrentDecision(found.index, found.decision, found.rounds, found.block, row.wave, Stage(row.stage))
 
-    def _planned(self, snapshot: Snapshot, row: Any, at: str) -> float:
-        """Return a time at which a study with a calendar says what is in force."""
-        if snapshot.calendar is None:
-            raise Refusal(409, f"the study {row.id!r} has no calendar; ask for the decision in force now")
-        when = snapshot.calendar.moment(at.replace(" ", "+")).timestamp()  # a plus in an address is a space
-        if when < row.opened_at:
-            raise Refusal(409, f"wave {row.wave} of {row.id!r} began after {at}; ask for a later time")
-        return when
+    def _stood(self, row: Any, snapshot: Snapshot, when: float, at: str | None) -> tuple[Any, Snapshot]:
+        """Find where a study stood at an earlier time, with a wave that was never released, if it was then open."""
+        wanted = sa.select(stands).where(stands.c.study == row.id, stands.c.at <= when)
+        with self.database.read() as connection:
+            stand = connection.execute(wanted.order_by(stands.c.id.desc()).limit(1)).first()
+            if (
+                stand is not None
+                and stand.stage in IN_PLAY
+                and snapshot.wave is None
+                and stand.wave > len(snapshot.closed)
+            ):
+                *_, last = [event for event in SqlJournal(connection, row.id).read() if isinstance(event, Opened)]
+                snapshot = replace(snapshot, wave=Wave(last.plan, last.release))
+        if stand is None and when < row.opened_at:
+            raise Refusal(409, f"nothing is known of {row.id!r} at {at}, before it began; ask for a later time")
+        return stand or row, snapshot  # an older version kept no stands
+
+    def open_decisions(self, study: str, public: bool, actor: str = COMMAND_LINE) -> bool:
+        """Let anyone read the decision in force, or only those who have a key; return False if it was so before."""
+        with self.database.write() as connection:
+            if log.row_of(connection, study, lock=True).public == public:
+                return False
+            log.update_study(connection, study, public=public)
+            action = Action.OPENED_UP if public else Action.CLOSED_UP
+            audit.note(connection, self.context.clock(), actor, action, study)
+        return True
+
+    def note(self, study: str, wave: int, text: str, actor: str = COMMAND_LINE) -> None:
+        """Write a note on a wave, such as "holiday week", in place of the one before; an empty one removes it."""
+        text, at = " ".join(text.split()), self.context.clock()
+        if len(text) > MOST_NOTE or not text.isprintable():
+            raise InputError(f"a note has at most {MOST_NOTE} printable characters, got {len(text):,}; shorten it")
+        with self.database.write() as connection:
+            if not 1 <= wave <= log.row_of(connection, study).wave:
+                raise Refusal(404, f"{study!r} has no wave {wave} yet; write a note on one that was opened")
+            ours = sa.delete(notes).where(notes.c.study == study, notes.c.wave == wave)
+            if not connection.execute(ours).rowcount and not text:
+                return
+            if text:
+                row = {"study": study, "wave": wave, "text": text, "actor": actor[:64], "at": at}
+                connection.execute(sa.insert(notes).values(**row))
+            audit.note(connection, at, actor, Action.NOTED, study, f"wave {wave}: {text or 'removed'}")
+
+    def may_read(self, study: str, key: str | None) -> bool:
+        """Return True if anyone may read the decision in force, or if this is the key of one who registered."""
+        with self.database.read() as connection:
+            if log.row_of(connection, study).public:
+                return True
+            ours = (people.c.study == study, people.c.key_hash == hash_key(key or ""), ~people.c.withdrawn)
+            return connection.execute(sa.select(people.c.id).where(*ours)).first() is not None
 
     def play(self, study: str, wave: int, key: str, rounds: int) -> RoundsCounted:
         """Count the rounds that the application played; repeating a key changes nothing."""

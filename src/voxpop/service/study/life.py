@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from voxpop.journal.journal import Finished
 from voxpop.service import audit, operators
 from voxpop.service.audit import COMMAND_LINE, SERVICE, Action
+from voxpop.service.outbox import deliveries
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
 from voxpop.service.stores.database import Database, insert_into, scrub_after
@@ -25,7 +26,7 @@ from voxpop.service.study.released import created_at
 from voxpop.service.study.stages import Life, Stage
 
 ENDED = "an operator ended it"
-KEPT = (schema.audit, deleted, schema.operators)  # which outlive a study
+KEPT = (schema.audit, deleted, schema.grants, schema.hooks, schema.deliveries)  # which outlive a study
 
 
 class Wanted(StrEnum):
@@ -76,6 +77,7 @@ def _change(context: Context, connection: sa.Connection, row: Any, wanted: Wante
         log.update_study(connection, row.id, opened_at=row.opened_at + paused)
         Invitations(connection, row.id, row.wave).postpone(paused)
     log.update_study(connection, row.id, life=Life(wanted), life_since=now)
+    log.note_stand(connection, row.id, now)
     if wanted is Wanted.RUNNING:
         return {Life.DRAFT: Action.STARTED, Life.PAUSED: Action.RESUMED}.get(Life(row.life), Action.RESTORED)
     return Action.PAUSED if wanted is Wanted.PAUSED else Action.ARCHIVED
@@ -129,6 +131,7 @@ def delete(context: Context, study: str, actor: str = COMMAND_LINE) -> None:
         created = created_at(connection, study) if row.life != Life.DRAFT else None
         if created is not None:  # a draft was never seen by anyone else, and its name is free again
             _note_deleted(connection, study, created)
+        deliveries.tell_last(connection, study)
         _delete(context, connection, study, created, actor)
     context.snapshots.forget(study)
     context.note(Action.DELETED.value, study=study)

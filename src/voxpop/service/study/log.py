@@ -29,7 +29,7 @@ from voxpop.service.keys import Keyring
 from voxpop.service.refusals import no_study
 from voxpop.service.shuffler.signed_http import ShufflerLink
 from voxpop.service.stores.database import Database
-from voxpop.service.stores.schema import events, studies
+from voxpop.service.stores.schema import events, stands, studies
 from voxpop.service.study.definition import Definition, most_participations
 from voxpop.service.study.invitations import Seat
 from voxpop.service.study.released import LastRelease, ReleaseRecord, closed_waves, created_at
@@ -81,6 +81,7 @@ class SqlJournal:
             raise InputError(f"the study {self.study!r} was changed by another program; look at it, and try again")
         self._insert(expected + 1, [encode_event(event) for event in new])
         update_study(self.connection, self.study, seq=expected + len(new), **changes)
+        note_stand(self.connection, self.study, self.at)
         if self.record is not None and any(isinstance(event, Released) for event in new):
             created, wave = created_at(self.connection, self.study), closed_waves(self.connection, self.study)
             assert created is not None
@@ -102,6 +103,13 @@ def text_of(body: Any) -> str:
 def update_study(connection: sa.Connection, study: str, **changes: Any) -> None:
     """Update the study's row, which says how far the study is."""
     connection.execute(sa.update(studies).where(studies.c.id == study).values(**changes))
+
+
+def note_stand(connection: sa.Connection, study: str, at: float) -> None:
+    """Remember where a study stands from now on, so that what was in force at a time can be said later."""
+    names = [column.name for column in stands.c if column.name not in ("id", "study", "at")]
+    here = sa.select(studies.c.id, sa.literal(at), *(studies.c[name] for name in names)).where(studies.c.id == study)
+    connection.execute(sa.insert(stands).from_select(["study", "at", *names], here))
 
 
 def row_of(connection: sa.Connection, study: str, lock: bool = False, alone: bool = False) -> Any:

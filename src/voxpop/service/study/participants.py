@@ -339,6 +339,45 @@ def spread(seconds: float) -> float:
     return round(max(LEAST, seconds * SystemRandom().uniform(1 - SPREAD, 1 + SPREAD)), 1)
 
 
+class OwnWave(Reply, frozen=True):
+    """A wave about which a person was asked."""
+
+    wave: Count
+    block: Count
+    state: Annotated[str, says("answered, open, or over without an answer.")]
+
+
+class OwnData(Reply, frozen=True):
+    """All that is kept of a person here: what they answered is in no wave that is closed."""
+
+    study: str
+    stratum: str | None
+    participations: Annotated[Count, says("How often they count as having taken part.")]
+    waves: list[OwnWave]
+
+
+def own_data(context: Context, study: str, key: str) -> OwnData:
+    """Return what is kept of the person with this key."""
+    ours = (people.c.study == study, people.c.key_hash == hash_key(key), ~people.c.withdrawn)
+    with context.database.read() as connection:
+        person = (
+            None
+            if log.row_of(connection, study).life == Life.DRAFT
+            else connection.execute(sa.select(people).where(*ours)).first()
+        )
+        if person is None:
+            raise Refusal(401, f"nobody with this key takes part in {study!r}; nothing is kept")
+        asked = sa.select(invitations, receipts.c.invitation).outerjoin(
+            receipts, receipts.c.invitation == invitations.c.id
+        )
+        asked = asked.where(invitations.c.person == person.id).order_by(invitations.c.wave, invitations.c.id)
+        waves = [
+            OwnWave(row.wave, row.block, "answered" if row.invitation else "over" if row.expired else "open")
+            for row in connection.execute(asked)
+        ]
+    return OwnData(study, person.stratum, person.participations, waves)
+
+
 def withdraw(context: Context, study: str, key: str) -> None:
     """Forget the person with this key; if there is nobody, or they have withdrawn before, nothing changes."""
     hashed = hash_key(key)

@@ -20,11 +20,11 @@ from voxpop.model.waves import Forecast, Plan
 from voxpop.model.words import counted, percent
 from voxpop.report.summary import describe, expectation, number
 from voxpop.service.messages import Chance, Count, Decision, NotNegative, Numbers, Reply, says
-from voxpop.service.stores.schema import counts
+from voxpop.service.stores.schema import counts, notes
 from voxpop.service.study import collecting, log, steps
 from voxpop.service.study.invitations import Funnel, Invitations
 from voxpop.service.study.log import Context, Snapshot
-from voxpop.service.study.stages import IN_PLAY, Cause, Hold, Life, Stage, State, state_of, time_of
+from voxpop.service.study.stages import IN_PLAY, UNRELEASED, Cause, Hold, Life, Stage, State, state_of, time_of
 from voxpop.study.answers import larger, price
 
 KNOWN = 64  # studies whose dates are kept, until something happens in them
@@ -60,7 +60,10 @@ class DecisionInForce(Reply, frozen=True):
     decision: Decision
     rounds: Annotated[Count, says("The number of rounds for which it stays in force.")]
     block: Annotated[
-        Count, says("The block of the wave in which these rounds are: devices record rewards by block, of 0 none.")
+        Count,
+        says(
+            "The block of the wave in which these rounds are: devices record by block, and of 0 none: no round counts."
+        ),
     ]
 
 
@@ -153,6 +156,15 @@ class LedgerTotals(Reply, frozen=True):
     guaranteed: bool
 
 
+class Note(Reply, frozen=True):
+    """What an operator noted about a wave."""
+
+    wave: Count
+    text: str
+    actor: str
+    at: Annotated[float, says("Seconds since 1970.")]
+
+
 class Watch(Reply, frozen=True):
     """What can be seen of a study."""
 
@@ -168,6 +180,14 @@ class Watch(Reply, frozen=True):
     asked: list[Count]
     ledger: LedgerTotals
     budget: float | None
+    notes: list[Note]
+
+
+def notes_of(context: Context, study: str) -> list[Note]:
+    """Return the notes on the waves of a study."""
+    wanted = sa.select(notes.c.wave, notes.c.text, notes.c.actor, notes.c.at).where(notes.c.study == study)
+    with context.database.read() as connection:
+        return [Note(*row) for row in connection.execute(wanted.order_by(notes.c.wave))]
 
 
 def status_of(context: Context, study: str) -> Status:
@@ -289,14 +309,30 @@ def _dates(snapshot: Snapshot, first: int, begun: bool) -> str:
 
 def in_force(snapshot: Snapshot, row: Any, now: float) -> DecisionInForce:
     """Return the decision in force: the arm that is played, or the best so far while none is."""
-    index, left, block = snapshot.best, 0, 1
-    begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
-    begun = begun and (snapshot.calendar is None or snapshot.definition.rounds_since(row.opened_at, now) >= 0)
-    if snapshot.wave is not None and begun:
+    index, left, block = snapshot.best, 0, 0
+    if snapshot.wave is not None and _plays(snapshot, row, now):
         plan, done = snapshot.wave.plan, steps.rounds_played(snapshot, row, now)
         if done < plan.asked:
             index, left, block = played_at(plan, done)
     return DecisionInForce(index, snapshot.definition.problem.decisions[index], left, block)
+
+
+def was_in_force(snapshot: Snapshot, stand: Any, when: float) -> DecisionInForce:
+    """Return the decision that was in force at an earlier time, at which the study stood as a row of `stands` says."""
+    closed = stand.wave - (stand.stage in UNRELEASED)
+    index, left, block = snapshot.known[min(closed, len(snapshot.known) - 1)].best, 0, 0
+    if _plays(snapshot, stand, when):
+        plan = snapshot.closed[closed].plan if closed < len(snapshot.closed) else snapshot.open_wave.plan
+        done = snapshot.definition.rounds_since(stand.opened_at, when)
+        if done < plan.asked:
+            index, left, block = played_at(plan, done)
+    return DecisionInForce(index, snapshot.definition.problem.decisions[index], left, block)
+
+
+def _plays(snapshot: Snapshot, row: Any, when: float) -> bool:
+    """Return True if the rounds of the wave in this row have begun, and are not held up."""
+    begun = row.stage in IN_PLAY and row.newest is not None and row.life == Life.RUNNING
+    return begun and (snapshot.calendar is None or snapshot.definition.rounds_since(row.opened_at, when) >= 0)
 
 
 def played_at(plan: Plan, done: int) -> tuple[int, int, int]:
@@ -348,6 +384,7 @@ def watched(context: Context, study: str) -> Watch:
         asked=snapshot.wave.plan.arms.tolist() if snapshot.wave else [],
         ledger=LedgerTotals(**snapshot.ledger.totals(budget.delta if budget else 0.0)),
         budget=budget.epsilon if budget else None,
+        notes=notes_of(context, study),
     )
 
 

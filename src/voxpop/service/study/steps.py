@@ -111,6 +111,7 @@ def _begin(context: Context, snapshot: Snapshot) -> bool:
         if row is None or row.newest is not None:  # another coordinator was quicker, or an operator paused the study
             return row is None
         log.update_study(connection, snapshot.study, **_beginning(connection, snapshot, context.clock()))
+        log.note_stand(connection, snapshot.study, context.clock())
     return True
 
 

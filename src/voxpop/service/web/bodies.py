@@ -18,7 +18,7 @@ from voxpop.model.direction import Direction
 from voxpop.privacy.release import Batch
 from voxpop.service.audit import AuditEntry
 from voxpop.service.messages import Chance, Count, Decision, Hash, part, says
-from voxpop.service.operators import KeyInfo
+from voxpop.service.operators import KeyInfo, KeyRole
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import MOST_ROUNDS
 from voxpop.service.study.life import Wanted
@@ -46,6 +46,7 @@ class NewStudy(Message):
     enrolment_code: Annotated[
         str | None, says("8 to 128 characters that a header can hold: visible ASCII, without spaces.")
     ] = None
+    public: Annotated[bool, says("Let anyone read the decision in force.")] = False
     draft: Annotated[bool, says("Only keep it: nobody sees it before it is started, and it can be changed.")] = False
 
 
@@ -76,8 +77,31 @@ class WaveClose(Message):
 class NewKey(Message):
     """For whom a key is made."""
 
-    role: Literal["operator", "viewer"] = "operator"
-    study: Annotated[str | None, says("The study that a viewer may see.")] = None
+    role: KeyRole = "operator"
+    study: Annotated[str | list[str] | None, says("The study or studies of an owner, a viewer or an application.")] = (
+        None
+    )
+    email: Annotated[str | None, says("Whoever the identity provider says has it signs in; then there is no key.")] = (
+        None
+    )
+
+
+class Public(Message):
+    """Whether anyone may read the decision in force."""
+
+    public: bool
+
+
+class Noted(Message):
+    """A note on a wave, of at most 200 characters."""
+
+    text: str
+
+
+class Granted(Message):
+    """The role of a member in a study; null for none."""
+
+    role: Literal["owner", "viewer"] | None
 
 
 class Rounds(Message):
@@ -215,7 +239,9 @@ StudyNames = reply(
     "StudyNames", "The names of all studies, and each at a glance.", studies=list[str], glances=list[StudyGlance]
 )
 Deleted = reply("Deleted", "A study was deleted.", study=str, status=Literal["deleted"])
-KeyMade = reply("KeyMade", "A new key, which is shown only here.", name=str, key=str)
+KeyMade = reply(
+    "KeyMade", "A new key, which is shown only here; null for an account without one.", name=str, key=str | None
+)
 LifeChanged = reply(
     "LifeChanged",
     "Where a study stands now.",

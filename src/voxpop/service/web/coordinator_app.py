@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import sqlalchemy as sa
 from anyio import from_thread
 from starlette.concurrency import run_in_threadpool
@@ -15,15 +18,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from voxpop.service import audit, operators
+from voxpop.service.console.connect import OutsideScreens
 from voxpop.service.console.new_study import NewStudyScreen
-from voxpop.service.console.screen import Console, refusal_page
+from voxpop.service.console.oidc import Provider
+from voxpop.service.console.screen import Console, Feed, refusal_page
 from voxpop.service.console.sign_in import SignIn
 from voxpop.service.console.studies import StudiesScreen, StudyScreen
 from voxpop.service.console.system import SystemScreens
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, Keyring, new_key
 from voxpop.service.operators import Principal
-from voxpop.service.refusals import Refusal, accepted, no_study
+from voxpop.service.outbox.courier import Courier
+from voxpop.service.outbox.receivers import Outside
+from voxpop.service.refusals import Refusal, accepted, no_database, no_study
 from voxpop.service.reports import Verdict, decode
 from voxpop.service.stores.schema import studies
 from voxpop.service.study import inbox, life, overview, participants
@@ -36,7 +43,7 @@ from voxpop.service.study.status import CurrentDecision, Status, Watch, status_o
 from voxpop.service.study.steps import close_early
 from voxpop.service.web import bodies
 from voxpop.service.web.bodies import MOST_STUDY_BYTES, bytes_of
-from voxpop.service.web.guard import SIGNED_WITH
+from voxpop.service.web.guard import ENDLESS, SIGNED_WITH, STOPPING
 from voxpop.service.web.limits import RateLimit, caller_of
 from voxpop.service.web.metrics import StudyMetrics
 from voxpop.service.web.routes import (
@@ -46,17 +53,26 @@ from voxpop.service.web.routes import (
     bearer,
     body_of,
     most_bytes_of,
-    require_operator,
+    require_manager,
     require_seen,
     route,
     routes_of,
     text_in,
 )
 from voxpop.service.web.service import Service, upload
+from voxpop.service.web.webhooks import WebhookRoutes
 
 TOTAL = "/v2/batches/{batch}/total"
 ENROLMENT = {"X-Voxpop-Enrolment": "The enrolment code, if the study has one."}
+NEWS = {"If-None-Match": "The ETag of the decision that you know: 304 if it is still in force."}
+MOST_WAITING = 1000  # requests for another decision that one process lets wait
 COUNTED, COUNTED_BEFORE = JSONResponse({"status": "counted"}, 201), JSONResponse({"status": "counted before"})
+
+
+def tag_of(decision: CurrentDecision) -> str:
+    """Return the ETag of a decision: weak, as it does not say for how many more rounds it is in force."""
+    said = (decision.wave, decision.stage, decision.block, decision.index)
+    return f'W/"{"-".join(map(str, said))}"'
 
 
 class CoordinatorApp(Service):
@@ -80,6 +96,8 @@ class CoordinatorApp(Service):
         workers: int = 1,
         origins: frozenset[str] = frozenset(),
         newcomers: float = 0.0,
+        outside: Outside = Outside(),  # noqa: B008
+        provider: Provider | None = None,
     ) -> None:
         super().__init__(lambda: coordinator.database, origins)
         self.coordinator, self._open = coordinator, open_dashboard
@@ -87,16 +105,22 @@ class CoordinatorApp(Service):
         self.newcomers = RateLimit(newcomers / 3600, max(1.0, newcomers))  # who register, an hour, from one address
         self.scheduler = Scheduler(coordinator)
         self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers)
-        self.sign_in = SignIn(self.console)
-        self.screens = [one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)]
+        self.sign_in, self.courier = SignIn(self.console, provider), Courier(coordinator.context, outside)
+        self.screens: list[object] = [
+            one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)
+        ]
+        self.screens += [OutsideScreens(self.console, outside), WebhookRoutes(coordinator, outside)]
         self.checks |= {
             "operator": self.operator,
             "viewer": self.viewer,
+            "application": self.application,
+            "reader": self.reader,
             "participant": bearer,
             "shuffler": self.shuffler,
             **self.sign_in.checks,
         }
         self.telemetry.lag = lambda: self.scheduler.lag
+        self._waiting = 0  # requests that wait for another decision
         self._study_metrics = StudyMetrics(coordinator.context)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
@@ -133,7 +157,32 @@ class CoordinatorApp(Service):
     async def operator(self, request: Request) -> str:
         """Check that the key is an operator's, and return the operator's name."""
         principal = await self.principal(request)
-        require_operator(principal)
+        require_manager(principal, request.path_params.get("study"))
+        return principal.name
+
+    async def application(self, request: Request) -> str:
+        """Check that the key is that of the study's application, or of one who may do more."""
+        principal = await self.principal(request)
+        if not principal.plays(text_in(request.path_params, "study")):
+            raise Refusal(
+                403, f"the key of {principal.name!r} is not for the application of this study; ask an operator"
+            )
+        return principal.name
+
+    async def reader(self, request: Request) -> str:
+        """Check that the caller may read the decision in force: with a key, or as anyone if the study says so."""
+        study, key = text_in(request.path_params, "study"), None
+        if "authorization" in request.headers:
+            key = await bearer(request)
+        if await run_in_threadpool(self.coordinator.may_read, study, key):
+            return ""
+        if key is None:
+            raise Refusal(401, f"only who has a key may read the decisions of {study!r}: an application, or a device")
+        principal = await run_in_threadpool(operators.principal_of, self.coordinator.database, key)
+        if principal is None:
+            raise Refusal(401, "this is nobody's key; a device registers first, and an application asks an operator")
+        if not principal.sees(study) and not principal.plays(study):
+            require_seen(principal, study)
         return principal.name
 
     async def viewer(self, request: Request) -> str:
@@ -190,6 +239,11 @@ class CoordinatorApp(Service):
             self.newcomers.give(address)
         return JSONResponse({"status": "registered"}, 201 if new else 200)
 
+    @route("GET", STUDY + "/participant", "participant", participants.OwnData, (404,), for_devices=True)
+    def own_data(self, study: str, caller: str) -> participants.OwnData:
+        """Get all that is kept of this participant."""
+        return participants.own_data(self.coordinator.context, study, caller)
+
     @route("DELETE", STUDY + "/participant", "participant", bodies.Withdrawn, (404,), for_devices=True)
     def withdraw(self, study: str, caller: str) -> Any:
         """Withdraw: what may be forgotten of this participant is; repeating the request changes nothing."""
@@ -204,12 +258,43 @@ class CoordinatorApp(Service):
 
     # -- for the application
 
-    @route("GET", STUDY + "/decision", "anyone", CurrentDecision, (404, 409, 422), for_devices=True)
-    def decision(self, study: str, at: str | None = None) -> CurrentDecision:
-        """Get the decision in force, now or at a time that is planned."""
-        return self.coordinator.decision(study, at)
+    @route("GET", STUDY + "/decision", "reader", CurrentDecision, (403, 404, 409, 422), for_devices=True, headers=NEWS)
+    async def decision(self, request: Request, study: str, at: str | None = None, wait: str | None = None) -> Response:
+        """Get the decision in force, now or at another time; or wait so many seconds for another one than you know."""
+        known = request.headers.get("if-none-match", "")
+        if wait is None or at is not None or self._waiting >= MOST_WAITING:
+            found = await run_in_threadpool(self.coordinator.decision, study, at)
+        else:
+            found = await self._another(request, study, known, float(wait))
+        headers = {"etag": tag_of(found), "cache-control": "no-cache"}
+        if headers["etag"] == known:
+            return Response(status_code=304, headers=headers)
+        return JSONResponse(msgspec.to_builtins(found), headers=headers)
 
-    @route("PUT", STUDY + "/rounds/{key}", "operator", RoundsCounted, (403, 404, 409))
+    async def _another(self, request: Request, study: str, known: str, seconds: float) -> CurrentDecision:
+        """Wait for another decision than the known one; all who wait in this process share one look at it a second."""
+        look = self.console.hub.look(Feed(f"decision {study}", lambda: self.coordinator.decision(study)))
+        until, request.scope[ENDLESS] = time.monotonic() + seconds, True
+        self._waiting += 1
+        try:
+            while await look.refresh():
+                found: CurrentDecision | None = cast("CurrentDecision | None", look.view)
+                if found is None:
+                    raise no_database()
+                if tag_of(found) != known or time.monotonic() >= until or STOPPING in request.scope:
+                    return found
+                await asyncio.sleep(look.pause)
+            raise no_study(study)
+        finally:
+            self._waiting -= 1
+
+    @route("PUT", STUDY + "/public", "operator", bodies.Public, (403, 404))
+    def open_decisions(self, study: str, caller: str, body: bodies.Public) -> Any:
+        """Let anyone read the decision in force, or only who has a key; repeating the request changes nothing."""
+        self.coordinator.open_decisions(study, body.public, caller)
+        return {"public": body.public}
+
+    @route("PUT", STUDY + "/rounds/{key}", "application", RoundsCounted, (403, 404, 409))
     def play(self, study: str, key: str, body: bodies.Rounds) -> RoundsCounted:
         """Report rounds that were played; repeating a key changes nothing."""
         done = self.coordinator.play(study, body.wave, key, body.rounds)
@@ -231,7 +316,7 @@ class CoordinatorApp(Service):
     def create_study(self, study: str, caller: str, body: bodies.NewStudy) -> Response:
         """Create a study; repeating the request changes nothing."""
         definition = Definition.decode(body.definition)
-        new = self.coordinator.create(study, definition, body.enrolment_code, body.draft, caller)
+        new = self.coordinator.create(study, definition, body.enrolment_code, body.draft, caller, body.public)
         self.nudge(study)
         return JSONResponse({"study": study}, 201 if new else 200)
 
@@ -239,6 +324,12 @@ class CoordinatorApp(Service):
     def add_codes(self, study: str, caller: str, body: bodies.Codes) -> participants.CodesAdded:
         """Let each of these codes register one person; repeating the request changes nothing."""
         return participants.add_codes(self.coordinator.context, study, body.codes, caller)
+
+    @route("PUT", STUDY + "/waves/{wave}/note", "operator", bodies.Noted, (403, 404))
+    def note(self, study: str, wave: int, caller: str, body: bodies.Noted) -> Any:
+        """Write a note on a wave, in place of the one before; an empty one removes it."""
+        self.coordinator.note(study, wave, body.text, caller)
+        return {"text": body.text}
 
     @route("PUT", STUDY + "/life", "operator", bodies.LifeChanged, (403, 404, 409))
     def change_life(self, study: str, caller: str, body: bodies.LifeChange) -> Any:
@@ -267,10 +358,16 @@ class CoordinatorApp(Service):
 
     @route("PUT", "/v2/keys/{name}", "operator", bodies.KeyMade, (403, 404, 409), (201,))
     def add_key(self, name: str, caller: str, body: bodies.NewKey) -> Response:
-        """Make a key for an operator or a viewer; it replaces the key under the same name."""
-        key, now = new_key(), self.coordinator.context.clock()
-        operators.add_key(self.coordinator.database, name, key, now, body.role, body.study, caller)
+        """Make a key, or an account for an e-mail address; it replaces what there is under the same name."""
+        key, now = None if body.email else new_key(), self.coordinator.context.clock()
+        operators.add_key(self.coordinator.database, name, key, now, body.role, body.study, caller, email=body.email)
         return JSONResponse({"name": name, "key": key}, 201)
+
+    @route("PUT", "/v2/keys/{name}/studies/{study}", "operator", bodies.Granted, (403, 404, 409))
+    def grant(self, name: str, study: str, caller: str, body: bodies.Granted) -> Any:
+        """Give a member a role in one more study, another role, or none."""
+        operators.grant(self.coordinator.database, name, study, body.role, self.coordinator.context.clock(), caller)
+        return {"role": body.role}
 
     @route("DELETE", "/v2/keys/{name}", "operator", bodies.Revoked, (403, 404, 409))
     def revoke_key(self, name: str, caller: str) -> Any:
@@ -279,9 +376,12 @@ class CoordinatorApp(Service):
         return {"name": name, "status": "revoked"}
 
     @route("GET", "/v2/audit", "operator", bodies.Audit, (403, 404))
-    def audit(self, study: str | None = None, before: str | None = None) -> Any:
-        """Get who did what, the newest first: to one study, or before an entry with this number."""
-        return {"entries": audit.trail(self.coordinator.database, study, None if before is None else int(before))}
+    def audit(
+        self, study: str | None = None, before: str | None = None, actor: str | None = None, action: str | None = None
+    ) -> Any:
+        """Get who did what, the newest first: to one study, by one actor, of one kind, before a number."""
+        last = None if before is None else int(before)
+        return {"entries": audit.trail(self.coordinator.database, study, last, actor=actor, action=action)}
 
     @route("GET", "/v2/studies", "operator", bodies.StudyNames)
     async def studies(self, request: Request) -> Any:
@@ -341,8 +441,8 @@ class CoordinatorApp(Service):
 
     @asynccontextmanager
     async def lifespan(self, _: object) -> AsyncIterator[None]:
-        """Run the scheduler."""
-        async with self.scheduler:
+        """Run the scheduler and the courier."""
+        async with self.scheduler, self.courier:
             yield
         for group in (self.registrations, self.check_ins, self.uploads):
             await group.close()

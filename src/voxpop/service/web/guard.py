@@ -40,8 +40,8 @@ HOST = re.compile(rb"(?:[A-Za-z0-9._~-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 USUAL_PORTS = {"http": "80", "https": "443"}  # browsers leave them out
 VARY = (b"vary", b"Origin")
 FRESH = (b"cache-control", b"no-store")  # nobody on the way, and no browser, keeps what does not say otherwise
-EXPOSED = (b"access-control-expose-headers", b"Retry-After")
-SENT = (b"access-control-allow-headers", b"authorization, content-type, x-voxpop-enrolment")
+EXPOSED = (b"access-control-expose-headers", b"ETag, Retry-After")
+SENT = (b"access-control-allow-headers", b"authorization, content-type, if-none-match, x-voxpop-enrolment")
 MAX_AGE = (b"access-control-max-age", b"7200")  # seconds for which a browser need not ask again; none heeds more
 
 

@@ -40,6 +40,8 @@ ROLES: dict[Role, str] = {  # who may call an operation
     "anyone": "No key is needed.",
     "operator": "An operator's key.",
     "viewer": "An operator's key, or that of a viewer of the study.",
+    "application": "The key of the study's application, of its owner or of an operator.",
+    "reader": "As an application or a viewer, or the key of a device that registered; none if decisions are public.",
     "participant": "The key that a device has made for itself.",
     "token": "The token of one invitation.",
     "shuffler": "The shuffler's HMAC signature.",
@@ -278,7 +280,14 @@ def _reachable(paths: Schema, schemas: dict[str, Schema]) -> dict[str, Schema]:
 
 # The page
 
-NAMES = {"study": "tea", "wave": "1", "name": "me", "key": "a-new-name", "batch": "BATCH"}  # in examples of addresses
+NAMES = {
+    "study": "tea",
+    "wave": "1",
+    "name": "me",
+    "key": "a-new-name",
+    "batch": "BATCH",
+    "number": "1",
+}  # in examples of addresses
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 

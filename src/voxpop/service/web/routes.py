@@ -30,6 +30,8 @@ Role = Literal[
     "anyone",
     "operator",
     "viewer",
+    "application",  # of one study, which plays its decisions
+    "reader",  # of the decision in force
     "participant",
     "token",
     "shuffler",
@@ -46,6 +48,10 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # JSON schemas
     "wave": {"type": "integer", "minimum": 1, "maximum": 1000},
     "name": {"type": "string", "pattern": "^[^/]{1,64}$"},
     "key": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+    "wait": {"type": "string", "pattern": "^([0-9]|[1-5][0-9]|60)$"},
+    "actor": {"type": "string", "pattern": "^[^/]{1,64}$"},
+    "action": {"type": "string", "pattern": "^[a-z ]{1,32}$"},
+    "number": {"type": "string", "pattern": "^[0-9]{1,15}$"},
     "before": {"type": "string", "pattern": "^[0-9]{1,15}$"},
     "batch": {"type": "string", "pattern": "^[A-Za-z0-9_-]{43}$"},
     "at": {"type": "string", "pattern": "^(19|20|21)[0-9]{2}-[0-9-]{5}(T[0-9:.]{5,15}(Z|[ +-][0-9:]{5})?)?$"},
@@ -137,10 +143,13 @@ async def bearer(request: Request) -> str:
     return key
 
 
-def require_operator(principal: Principal) -> None:
-    """Refuse those who may only look."""
-    if not principal.operates:
-        raise Refusal(403, f"the key of {principal.name!r} is for looking only; ask an operator")
+def require_manager(principal: Principal, study: str | None) -> None:
+    """Refuse those who may not change a study, or what no study owns."""
+    if not principal.operates and (study is None or not principal.manages(study)):
+        less = "that of an application" if principal.role == "application" else "for looking only"
+        if principal.role == "member" and any(map(principal.manages, principal.studies)):
+            less = "an owner's of other things"
+        raise Refusal(403, f"the key of {principal.name!r} is {less}; ask an operator")
 
 
 def require_seen(principal: Principal, study: str) -> None:
