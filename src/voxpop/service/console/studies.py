@@ -153,7 +153,7 @@ class StudiesScreen(Screens):
         return Feed(f"people {study}", lambda: people_view(self.console, study))
 
 
-PARTS = ("answer", "actions", "wave", "estimate", "waves", "privacy", "log")
+PARTS = ("answer", "actions", "wave", "estimate", "figures", "waves", "privacy", "log")
 KNOWN = 16  # studies whose findings are kept, until something is released
 MOST_ENTRIES = 50  # of the audit trail
 MOST_TURNS = 12  # of the open wave that are part of the page
