@@ -37,8 +37,8 @@ def tables_of(study: wire.Definition) -> dict[str, Any]:
     >>> space = Space(price=Float(1, 3), plan=Choice(("plus", "basic")))
     >>> problem = Problem(space.grid(5), SquaredExponential(0.3), 0.2, 0.1, norm_bound=2.0, horizon=500)
     >>> tables = tables_of(wire.Definition(problem, make_policy("waves", tolerance=0.5)))
-    >>> tables["parameters"]["price"], tables["policy"]
-    ({'type': 'float', 'low': 1.0, 'high': 3.0, 'log': False, 'values': [1.0, 1.5, 2.0, 2.5, 3.0]}, {'name': 'waves', 'tolerance': 0.5})
+    >>> tables["parameters"]["plan"], tables["policy"]
+    ({'type': 'choice', 'options': ['plus', 'basic']}, {'name': 'waves', 'tolerance': 0.5})
     >>> wire.encode(study_of("a study", tables)[0]) == wire.encode(problem)
     True
     """
@@ -132,7 +132,7 @@ def _options(parameter: Parameter, labels: Sequence[Mapping[str, Any]], name: st
     return list(parameter.options) if isinstance(parameter, Choice) else sorted({label[name] for label in labels})
 
 
-def _label(space: Space, point: Sequence[float]) -> dict[str, Any]:
+def label_of(space: Space, point: Sequence[float]) -> dict[str, Any]:
     """Return the decision for which a point stands."""
     found, at = dict[str, Any](), 0
     for name, each in space.parameters.items():
@@ -169,7 +169,7 @@ def _policy(study: wire.Definition) -> dict[str, Any]:
 def _group(group: Evidence, space: Space) -> dict[str, Any]:
     made: dict[str, Any] = {
         "people": group.people,
-        "at": [_label(space, point) for point in group.points],
+        "at": [label_of(space, point) for point in group.points],
         "rounds": group.rounds.tolist(),
         "averages": group.mean.tolist(),
     }

@@ -32,7 +32,7 @@ from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study import life, log, overview
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.definition import last_round
+from voxpop.service.study.definition import last_round, study_text
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshot
@@ -160,6 +160,7 @@ MOST_TURNS = 12  # of the open wave that are part of the page
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
+    "toml": "application/toml",
     "html": "text/html; charset=utf-8",
     "ics": "text/calendar; charset=utf-8",
 }
@@ -169,6 +170,7 @@ FILES = {  # that can be taken, and what they hold
     "waves.csv": "every wave: what it asked, brought and cost",
     "answers.csv": "the average answers; nothing about single people",
     "study.json": "all tables and the summary",
+    "study.toml": "the study file, which makes the same study again",
     "report.html": "a page with pictures that needs nothing else, to read and to send",
 }
 
@@ -264,11 +266,13 @@ class StudyScreen(Screens):
             content = await run_in_threadpool(_schedule, self.coordinator, study, ending)
         else:
             course = (await run_in_threadpool(self.coordinator.snapshots.current, study)).undated
-            if ending == "html":
+            if ending == "toml":
+                content = study_text(study, self.coordinator.snapshots.current(study).definition)
+            elif ending == "html":
                 content = await self._computations.run("report", course=course)
             else:
                 content = await run_in_threadpool(exported, course, f".{ending}", stem)
-        name = f"{study}.json" if ending == "json" else f"{study}-{file}"
+        name = f"{study}.{ending}" if ending in ("json", "toml") else f"{study}-{file}"
         headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
         return Response(content, headers=headers, media_type=MEDIA_TYPES[ending])
 
