@@ -236,7 +236,7 @@ WORDS = {
     "add --minimize if": "choose “minimize” if",
     "; --history estimates them": "; a history of the metric shows them",
     "say which is meant with --history-column": "write one under “Column of the history”",
-    "add --reward-range : (no limits)": f"write : under “{REWARD_RANGE.label}”",
+    "add --reward-range : (no limits)": f"write : under “{REWARD_RANGE.label}” (no limits)",
 }
 
 

@@ -333,8 +333,8 @@ class NewStudyScreen(Screens):
             "most": MOST_PILOT,
             "most_history": MOST_HISTORY,
         }
-        if pilot is not None and pilot.blamed:
-            shown["field"] = pilot.blamed
+        if blamed := (typed or {}).get("blame") or (pilot.blamed if pilot is not None else ""):
+            shown["field"] = blamed
         status = 422 if error else 200
         if "hx-request" in request.headers:
             return html(render("parts/pilot", request.state.session, request.url.path, **shown), status)

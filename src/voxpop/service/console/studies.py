@@ -262,6 +262,7 @@ class StudyScreen(Screens):
         if file not in (*FILES, *SCHEDULES):
             raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
         stem, _, ending = file.partition(".")
+        content: str | bytes
         if file in SCHEDULES:
             content = await run_in_threadpool(_schedule, self.coordinator, study, ending)
         else:
