@@ -34,6 +34,7 @@ class Action(StrEnum):
     SIGNED_IN = "signed in"
     SIGNED_OUT = "signed out"
     SECRET_ROTATED = "secret rotated"
+    BACKED_UP = "backed up"
 
 
 class AuditEntry(Reply, frozen=True):
@@ -55,8 +56,19 @@ def note(
     connection.execute(sa.insert(audit).values(**row))
 
 
+def creators(database: Database) -> dict[str, str]:
+    """Return who made each study that was made with a key or on the command line."""
+    wanted = sa.select(audit.c.study, audit.c.actor).where(audit.c.action == Action.CREATED).order_by(audit.c.id)
+    with database.read() as connection:
+        return {row.study: row.actor for row in connection.execute(wanted)}
+
+
 def trail(
-    database: Database, study: str | None = None, before: int | None = None, most: int = MOST
+    database: Database,
+    study: str | None = None,
+    before: int | None = None,
+    most: int = MOST,
+    action: Action | None = None,
 ) -> list[AuditEntry]:
     """Return the newest entries first: of one study or of all, and only those before number `before` if given."""
     wanted = sa.select(audit).order_by(audit.c.id.desc()).limit(most)
@@ -64,5 +76,7 @@ def trail(
         wanted = wanted.where(audit.c.study == study)
     if before is not None:
         wanted = wanted.where(audit.c.id < before)
+    if action is not None:
+        wanted = wanted.where(audit.c.action == action)
     with database.read() as connection:
         return [AuditEntry(*row) for row in connection.execute(wanted)]  # its fields are the columns, in their order

@@ -6,7 +6,7 @@ then how far it is, everything that it rests on, and the buttons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -23,6 +23,7 @@ from voxpop.model.calendar import Calendar
 from voxpop.model.words import counted
 from voxpop.report.tables import exported
 from voxpop.service import audit
+from voxpop.service.console import sample
 from voxpop.service.console.computations import Computations
 from voxpop.service.console.findings import Findings, findings_of
 from voxpop.service.console.forms import Form
@@ -53,11 +54,12 @@ class StudyLine:
     glance: Glance
     closes: str  # when the wave closes, or goes on
     alerts: tuple[str, ...]
+    owner: str = ""  # who made it
 
 
-def line_of(glance: Glance, now: float, last: LastRelease | None = None) -> StudyLine:
+def line_of(glance: Glance, now: float, last: LastRelease | None = None, owner: str = "") -> StudyLine:
     """Say in words what a glance shows; `last` is the last release that the record outside the database knows."""
-    return StudyLine(glance, _closes(glance, now), tuple(_alerts(glance, now, last)))
+    return StudyLine(glance, _closes(glance, now), tuple(_alerts(glance, now, last)), owner)
 
 
 def _closes(glance: Glance, now: float) -> str:
@@ -105,12 +107,21 @@ def _lost(glance: Glance, last: LastRelease | None) -> Lost | None:
 def list_view(console: Console, principal: Principal) -> tuple[StudyLine, ...]:
     """Look at all studies that somebody may see."""
     context, lines = console.coordinator.context, []
+    owners = audit.creators(console.coordinator.database) if principal.operates else {}
     for glance in overview.look(context, principal.study):
         if glance.life != Life.DRAFT or principal.sees_drafts:
             asks = context.released is not None and glance.closes_at is not None
             last = context.released.of(glance.study) if asks and context.released else None
-            lines.append(line_of(glance, console.now, last))
+            lines.append(line_of(glance, console.now, last, owners.get(glance.study, "")))
     return tuple(lines)
+
+
+SORTS: dict[str, Callable[[StudyLine], Any]] = {  # what the list can be ordered by, beside the name
+    "state": lambda line: [*State].index(line.glance.state),
+    "people": lambda line: -line.glance.registered,
+    "deadline": lambda line: line.glance.closes_at or float("inf"),
+    "owner": lambda line: line.owner,
+}
 
 
 def found_in(lines: Sequence[StudyLine], request: Request) -> dict[str, Any]:
@@ -118,7 +129,11 @@ def found_in(lines: Sequence[StudyLine], request: Request) -> dict[str, Any]:
     text, archived = request.query_params.get("q", "").strip()[:64], "archived" in request.query_params
     old = {line.glance.study for line in lines if line.glance.state == State.ARCHIVED}
     found = [one for one in lines if text.lower() in one.glance.study and (archived or one.glance.study not in old)]
+    order = request.query_params.get("sort", "")
+    if order in SORTS:
+        found.sort(key=SORTS[order])
     return {
+        "sort": order if order in SORTS else "name",
         "lines": found[:MOST_SHOWN],
         "found": len(found),
         "all": len(lines),
@@ -146,6 +161,13 @@ class StudiesScreen(Screens):
         principal = request.state.session.principal
         same = f"studies {principal.study or ''} {principal.sees_drafts}"
         return Feed(same, lambda: list_view(self.console, principal), narrow=lambda lines: found_in(lines, request))
+
+    @form("/sample", "manager")
+    def watch_sample(self, request: Request, caller: str, sent: Form) -> Response:
+        """Begin a sample study in which simulated people take part."""
+        study = sample.begin(self.coordinator, caller)
+        self.console.nudge(study)
+        return self.console.moved(request, f"/studies/{study}")
 
     @live_page("/studies/{study}/people", "session", "people")
     def people(self, request: Request, study: str) -> Feed:

@@ -85,7 +85,9 @@ class CoordinatorApp(Service):
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
         self.newcomers = RateLimit(newcomers / 3600, max(1.0, newcomers))  # who register, an hour, from one address
         self.scheduler = Scheduler(coordinator)
-        self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers)
+        self.console = Console(
+            coordinator, open_dashboard, self.nudge, self.problem, workers, lambda: self.scheduler.lag
+        )
         self.sign_in = SignIn(self.console)
         self.screens = [one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)]
         self.checks |= {
