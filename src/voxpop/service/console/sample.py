@@ -28,7 +28,7 @@ from voxpop.simulation.people import GPPeople
 from voxpop.simulation.rehearsals import truth_of
 
 NAME = "sample"
-PEOPLE, AT_ONCE = 900, 25  # who answer in one look, so that the wave can be watched
+PEOPLE, AT_ONCE = 1_500, 30  # who answer in one look, so that the wave can be watched
 PAUSE = 1.0  # seconds between two looks
 SEED = 1
 
@@ -37,24 +37,20 @@ SEED = 1
 def definition() -> Definition:
     """Make the study: the price of a coffee, after a small pilot."""
     space = Space(price=Float(1.5, 4.5))
-    tried = [[space.scale({"price": price})[0]] for price in (1.5, 2.25, 3.0, 3.75, 4.5)]
-    pilot = Evidence(tried, [7.0] * 5, 20, [1.45, 2.05, 2.3, 2.2, 1.7])
+    tried = np.array([space.scale({"price": price}) for price in (1.5, 2.25, 3.0, 3.75, 4.5)])
+    pilot = Evidence(tried, np.full(5, 7.0), 20, np.array([1.45, 2.05, 2.3, 2.2, 1.7]))
     problem = Problem(space.grid(31), Matern(1.5, 0.35), 0.8, 0.4, 1.5, 20_000, prior_mean=1.9, pilot=[pilot])
-    return Definition(
-        problem, make_policy("waves", tolerance=0.15), reward="profit", rules=Rules(rounds_per_second=100.0)
-    )
+    policy = make_policy("waves", tolerance=0.15, most_waves=3)
+    return Definition(problem, policy, reward="profit", rules=Rules(rounds_per_second=100.0))
 
 
 def begin(coordinator: Coordinator, actor: str) -> str:
     """Create the study and let people take part, in a thread that ends with the study; return its name."""
-    name = next(name for name in (NAME, *map(f"{NAME}-{{}}".format, range(2, 1000))) if _free(coordinator, name))
+    taken = set(coordinator.studies())
+    name = next(name for number in range(1, 1000) if (name := f"{NAME}-{number}") not in taken)
     coordinator.create(name, definition(), actor=actor)
     Thread(target=_run, args=(coordinator, name), name=name, daemon=True).start()
     return name
-
-
-def _free(coordinator: Coordinator, name: str) -> bool:
-    return name not in coordinator.studies()
 
 
 def _run(coordinator: Coordinator, study: str) -> None:

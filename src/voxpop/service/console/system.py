@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from pathlib import Path
 from shutil import disk_usage
 from typing import Any, get_args
 
@@ -22,7 +23,7 @@ from voxpop.service.keys import hash_key, new_key
 from voxpop.service.operators import KeyRole
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
-from voxpop.service.stores.database import cause, file_of
+from voxpop.service.stores.database import cause
 from voxpop.service.stores.migrate import facts_of
 
 STARTED = time.monotonic()
@@ -41,8 +42,7 @@ def system_view(console: Console) -> dict[str, Any]:
     except Exception as error:  # the page must say so, whatever it is
         failed = cause(error)
     link, database = console.coordinator.context.shuffler, console.coordinator.database
-    file = file_of(str(database.engine.url)) if database.embedded else None
-    disk = None if file is None else disk_usage(file.resolve().parent)
+    disk = disk_usage(Path(database.engine.url.database or ".").resolve().parent) if database.embedded else None
     backups = [] if failed else audit.trail(database, most=1, action=audit.Action.BACKED_UP)
     return {
         "problem": problem,  # why the service cannot work

@@ -85,9 +85,8 @@ class CoordinatorApp(Service):
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
         self.newcomers = RateLimit(newcomers / 3600, max(1.0, newcomers))  # who register, an hour, from one address
         self.scheduler = Scheduler(coordinator)
-        self.console = Console(
-            coordinator, open_dashboard, self.nudge, self.problem, workers, lambda: self.scheduler.lag
-        )
+        lag = self.telemetry.lag = lambda: self.scheduler.lag
+        self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers, lag)
         self.sign_in = SignIn(self.console)
         self.screens = [one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)]
         self.checks |= {
@@ -97,7 +96,6 @@ class CoordinatorApp(Service):
             "shuffler": self.shuffler,
             **self.sign_in.checks,
         }
-        self.telemetry.lag = lambda: self.scheduler.lag
         self._study_metrics = StudyMetrics(coordinator.context)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(
             partial(participants.register, coordinator.context)
