@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Locator,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from tests.helpers_waiting import HANGING
 
@@ -24,18 +36,46 @@ QUIET = (
     "--disable-sync",
     "--no-first-run",
 )
-WAIT = HANGING * 1000  # milliseconds until a page shows something; closing and scripts have the limit of every test
+WAIT = HANGING * 1000  # milliseconds until a page shows something
+LONGEST = (
+    HANGING + 300
+)  # seconds of one test with a browser, whatever it calls: closing and scripts have no limit of their own
+
+
+def _children() -> set[int]:
+    return {int(pid) for each in Path("/proc/self/task").glob("*/children") for pid in each.read_text().split()}
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
-    """Start a browser."""
+def chromium(driver: list[int] | None = None) -> Iterator[Browser]:
+    """Start a browser; the process that drives it is noted in `driver`."""
     assert CHROMIUM.exists(), f"{CHROMIUM} is missing; install it with: apt-get install -y chromium"
     expect.set_options(timeout=WAIT)
+    before = _children()
     with sync_playwright() as playwright:
+        if driver is not None:
+            driver[:] = _children() - before
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET], timeout=WAIT)
         yield browser
-        browser.close()
+        if driver is None or driver:
+            browser.close()
+
+
+@contextmanager
+def limited(driver: list[int], seconds: float = LONGEST) -> Iterator[None]:
+    """End what drives the browser if this takes too long: every call that waits then fails, limit or none."""
+
+    def end() -> None:
+        while driver:
+            os.kill(driver.pop(), signal.SIGKILL)
+
+    timer = Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @dataclass
@@ -92,4 +132,5 @@ def visit(browser: Browser, url: str, **settings: Any) -> Iterator[Visit]:
     try:
         yield it
     finally:
-        context.close()
+        with suppress(Error):  # of a browser that was ended
+            context.close()

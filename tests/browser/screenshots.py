@@ -57,6 +57,11 @@ def keep_part(name: str, page: Page, first: str, last: str = "") -> None:
     keep(name, page, {"x": 0, "y": begin, "width": DESK["width"], "height": end - begin})
 
 
+def unfold(page: Page) -> None:
+    """Open all that is folded."""
+    page.evaluate("document.querySelectorAll('details.fold').forEach(each => each.open = true)")
+
+
 def of_studies(it: Visit) -> None:
     """Show the list, and the parts of a study's page."""
     page = it.page
@@ -64,7 +69,8 @@ def of_studies(it: Visit) -> None:
     keep_part("studies", page, "header", "main")
     it.go("/studies/espresso")
     keep_part("study", page, "header", "#wave")
-    keep_part("decisions", page, "#estimate", "#study-estimate .scroll tbody tr >> nth=9")
+    keep_part("decisions", page, "#estimate")
+    unfold(page)
     keep_part("waves", page, "#waves")
     it.go("/studies/tea-house")
     keep_part("schedule", page, "#wave")
@@ -72,9 +78,11 @@ def of_studies(it: Visit) -> None:
     keep_part("two-parameters", page, "figure:has(.map)")
     it.go("/studies/croissant")
     keep_part("finished", page, "header", "#answer")
+    unfold(page)
     keep_part("log", page, "#log")
     keep_part("export", page, "#export")
     it.go("/studies/rent-survey")
+    unfold(page)
     keep_part("privacy", page, "#privacy")
     it.go("/studies/loyalty-card")
     keep_part("draft", page, "header", "#study-actions")
@@ -84,16 +92,23 @@ def of_studies(it: Visit) -> None:
 
 def of_a_new_study(it: Visit, folder: Path) -> None:
     """Show how a study is made from a pilot."""
+    page = it.page
     it.go("/new")
-    keep_part("new", it.page, "header", "main")
     (folder / "oat-milk.csv").write_bytes(places.MANY)
-    (folder / "profit.csv").write_bytes(places.history())
-    it.page.get_by_label("The pilot").set_input_files(folder / "oat-milk.csv")
-    it.page.get_by_label("A history of the metric").set_input_files(folder / "profit.csv")
-    it.press("Read the pilot")
-    expect(it.page.get_by_role("table").filter(has_text="What to expect")).to_be_visible()
-    keep_part("plan", it.page, "header", "fieldset >> nth=2")
-    keep_part("promise", it.page, "fieldset >> nth=3", "fieldset >> nth=5")
+    page.get_by_label("A pilot").set_input_files(folder / "oat-milk.csv")
+    expect(page.get_by_role("heading", name="What the pilot says")).to_be_visible()
+    keep_part("new", page, "header", "main")
+    it.press("Next: decisions")
+    page.wait_for_url("**/plan/decisions")
+    page.get_by_text("Calendar", exact=True).click()
+    keep_part("plan", page, "header", "main")
+    it.press("Next: people")
+    it.press("What does each promise cost?")
+    expect(page.get_by_role("table").filter(has_text="What each promise costs")).to_be_visible()
+    keep_part("promise", page, "header", "main")
+    it.press("Next: start")
+    expect(page.get_by_role("table").filter(has_text="What to expect")).to_be_visible()
+    keep_part("start", page, "header", "main")
 
 
 def of_the_system(it: Visit) -> None:
@@ -113,6 +128,9 @@ def main() -> None:
         with places.town(Path()) as it:
             add_operator(it.coordinator, "ada", key)
             add_operator(it.coordinator, "grace", new_key())
+            with places.open_doors(it) as url, visit(browser, url, viewport=DESK) as desk:
+                desk.sign_in(key)
+                keep_part("empty", desk.page, "header", "main")
             for made_up in STUDIES:
                 made_up(it)
             operators.add_key(it.coordinator.database, "eve", new_key(), it.clock(), "viewer", "espresso", "ada")

@@ -49,10 +49,10 @@ def actions(it: Town, study: str) -> list[str]:
 def test_a_picture_that_is_called_a_table_is_refused_on_the_page(ada: Visit, place: Place, tmp_path: Path) -> None:
     (tmp_path / "pilot.csv").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40)
     ada.go("/new")
-    ada.page.get_by_label("The pilot").set_input_files(tmp_path / "pilot.csv")
-    ada.press("Read the pilot")
-    expect(ada.notice).to_contain_text("Nothing was stored.")
-    expect(ada.page.get_by_label("The pilot")).to_be_visible()
+    ada.page.get_by_label("A pilot").set_input_files(tmp_path / "pilot.csv")
+    expect(ada.notice).to_contain_text("Nothing was stored")
+    field = ada.page.get_by_label("A pilot")
+    assert field.evaluate("field => field.files[0].name") == "pilot.csv"  # it is still there
     assert place[0].coordinator.studies() == []
 
 
@@ -60,61 +60,76 @@ def test_a_file_of_200_megabytes_is_refused_before_it_is_read(ada: Visit, place:
     with (tmp_path / "pilot.csv").open("wb") as file:
         file.truncate(200 * 2**20)
     ada.go("/new")
-    field = ada.page.get_by_label("The pilot")
+    field = ada.page.get_by_label("A pilot")
     field.set_input_files(tmp_path / "pilot.csv")
-    ada.press("Read the pilot")
+    ada.press("Read it")
     said = field.evaluate("field => field.validationMessage")
     assert said == "This file has 200 MiB; choose one with at most 20 MiB."
     assert ada.page.url.endswith("/new")
     assert [request.method for request in ada.asked if request.url.endswith("/new")] == ["GET"]
 
-    field.evaluate("field => field.setCustomValidity('')")  # as a browser does in which no scripts run
-    ada.press("Read the pilot")
+    field.evaluate("field => field.form.submit()")  # as a browser does in which no scripts run
     expect(ada.page.get_by_text("too large")).to_be_visible()
     assert place[0].coordinator.studies() == []
+
+
+def test_a_column_that_was_read_wrongly_is_put_right_where_it_stands(ada: Visit, tmp_path: Path) -> None:
+    rows = ["who,price,profit", *(f"p{at % 9},{1 + at // 9},{at % 7}" for at in range(36))]
+    (tmp_path / "pilot.csv").write_text("\n".join(rows))
+    ada.go("/new")
+    page = ada.page
+    page.get_by_label("A pilot").set_input_files(tmp_path / "pilot.csv")
+    expect(ada.notice).to_contain_text("choose “people” and “answers” for those that hold it")
+    page.get_by_label("who", exact=True).select_option("people")
+    expect(ada.notice).to_contain_text("choose “answers” for the one that holds it")
+    page.get_by_label("profit", exact=True).select_option("answers")
+    expect(page.get_by_role("heading", name="What the pilot says")).to_be_visible()
+    expect(page.get_by_role("img", name="What people answered along price").locator("canvas")).to_be_visible()
 
 
 def test_a_name_with_markup_stays_text(ada: Visit, place: Place, tmp_path: Path) -> None:
     (tmp_path / "tea.toml").write_text(STUDY)
     ada.go("/new")
-    ada.page.get_by_label("The study file").set_input_files(tmp_path / "tea.toml")
-    ada.press("Read the file")
-    field = ada.page.get_by_label("Name", exact=True)
+    ada.page.get_by_label("A pilot").set_input_files(tmp_path / "tea.toml")
+    field = ada.page.get_by_label("Name of the study")
     field.fill("<img src=x onerror=alert(1)>")
-    ada.press("Start the study")
     assert field.evaluate("field => field.validity.patternMismatch")
-
     field.evaluate("field => field.removeAttribute('pattern')")
-    ada.press("Start the study")
+    ada.press("Next: decisions")
     expect(ada.notice).to_contain_text("got '<img src=x onerror=alert(1)>'")
+    expect(field).to_have_attribute("aria-invalid", "true")
     expect(ada.page.locator("img")).to_have_count(0)
-    expect(ada.page.get_by_label("Rounds", exact=True)).to_have_value("500")  # what was typed is still there
     assert place[0].coordinator.studies() == []
 
 
-def test_a_refusal_stands_where_the_button_is_and_old_results_do_not(ada: Visit, tmp_path: Path) -> None:
-    (tmp_path / "tea.toml").write_text(STUDY)
-    ada.go("/new")
-    ada.page.get_by_label("The study file").set_input_files(tmp_path / "tea.toml")
-    ada.press("Read the file")
-    ada.press("Rehearse it")
-    table = ada.page.get_by_role("table").filter(has_text="What to expect")
+def test_a_refusal_stands_at_its_field_and_takes_no_result_away(ada: Visit, place: Place) -> None:
+    it, url = place
+    it.define("tea", STUDY, draft=True)
+    page = ada.page
+    ada.go("/studies/tea/plan/rehearsal")
+    table = page.get_by_role("table").filter(has_text="What to expect")
     expect(table).to_be_visible()
-    rounds = ada.page.get_by_label("Rounds", exact=True)
-    rounds.fill("abc")
-    expect(table).to_have_count(0)  # it was about other settings
-    for button in ("Rehearse it", "What does each promise cost?", "Start the study"):
-        ada.press(button)
-        expect(ada.notice).to_contain_text("Rounds must be a whole number")
-        expect(ada.notice).to_be_focused()
-        expect(ada.notice).to_be_in_viewport()
-        expect(rounds).to_have_attribute("aria-invalid", "true")
-    rounds.fill("500")
-    ada.press("Rehearse it")
-    ada.press("What does each promise cost?")  # while the other is under way
-    expect(ada.page.get_by_role("table").filter(has_text="What each promise costs")).to_be_visible()
-    expect(ada.notice).to_have_count(0)
-    expect(rounds).to_have_attribute("aria-invalid", "false")
+    ada.go("/studies/tea/plan/decisions")
+    for label, text, said in (
+        ("Rounds", "abc", "Rounds must be a whole number"),
+        ("Values of price", "1, 99", "at most"),
+        ("Only such decisions", "price >", "price >"),
+    ):
+        field = page.get_by_label(label, exact=True)
+        before = field.input_value()
+        field.fill(text)
+        ada.press("Next: people")
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_be_focused()
+        expect(page.locator(f"div:has(> #{field.get_attribute('id')}) .wrong")).to_contain_text(said)
+        field.fill(before)
+    page.get_by_label("Rounds", exact=True).fill("600")
+    ada.press("Next: people")
+    page.wait_for_url(f"{url}/studies/tea/plan/people")
+    page.go_back()
+    expect(page.get_by_label("Rounds", exact=True)).to_have_value("600")
+    page.get_by_role("link", name="4. Start").click()
+    expect(table).to_be_visible()
 
 
 def test_two_operators_who_start_a_study_at_once_start_it_once(browser: Browser, ada: Visit, place: Place) -> None:

@@ -25,6 +25,9 @@ SCREENS = {
     "a study with a calendar": "/studies/tea-house",
     "people": "/studies/espresso/people",
     "new study": "/new",
+    "decisions of a new study": "/studies/loyalty-card/plan/decisions",
+    "people of a new study": "/studies/loyalty-card/plan/people",
+    "start of a new study": "/studies/loyalty-card/plan/rehearsal",
     "health": "/system",
     "keys and sessions": "/system/access",
     "audit trail": "/system/audit",
@@ -35,6 +38,7 @@ PHONE: ViewportSize = {"width": 360, "height": 740}
 # The width after charts were drawn again: they hear of the new size before the first of the two frames.
 DRAWN_WIDTH = """() => new Promise(tell => requestAnimationFrame(() => requestAnimationFrame(
     () => tell(document.documentElement.scrollWidth))))"""
+MOST_HEIGHT = 3_000  # of a study's page on a phone
 DESK: ViewportSize = {"width": 1280, "height": 800}
 
 
@@ -89,10 +93,13 @@ def test_no_screen_keeps_anybody_out(browser: Browser, place: tuple[Town, str], 
             wrong += look(it, name)
         (tmp_path / "tea.toml").write_text(STUDY)
         it.go("/new")
-        it.page.get_by_label("The study file").set_input_files(tmp_path / "tea.toml")
-        it.press("Read the file")
-        expect(it.page.get_by_role("heading", name="New study from tea.toml")).to_be_visible()
-        wrong += look(it, "plan of a new study")
+        it.page.get_by_label("A pilot").set_input_files(tmp_path / "tea.toml")
+        expect(it.page.get_by_role("heading", name="What the study file says")).to_be_visible()
+        wrong += look(it, "a file that was read")
+        it.page.set_viewport_size({"width": 390, "height": 844})
+        it.go("/studies/espresso")
+        height = it.page.evaluate(DRAWN_WIDTH.replace("scrollWidth", "scrollHeight"))
+        wrong += [f"the overview is {height} high on a phone"] if height > MOST_HEIGHT else []
     assert wrong == []
 
 
@@ -105,22 +112,25 @@ def test_a_study_with_dates_is_made_from_a_pilot_and_a_history(
     with visit(browser, url, bypass_csp=True) as ada:
         page = ada.page
         ada.sign_in(ADA, "/new")
-        page.get_by_label("The pilot").set_input_files(tmp_path / "oat-milk.csv")
         page.get_by_label("A history of the metric").set_input_files(tmp_path / "profit.csv")
-        ada.press("Read the pilot")
+        expect(ada.notice).to_contain_text("no file was chosen")
+        page.get_by_label("A pilot").set_input_files(tmp_path / "oat-milk.csv")
         expect(page.get_by_text("A weekly cycle is")).to_be_visible()
         expect(page.get_by_role("img", name="Shocks of about").locator("canvas")).to_be_visible()
-        expect(page.get_by_role("table").filter(has_text="What to expect")).to_be_visible()
+        assert look(ada, "a pilot and a history") == []
+        page.get_by_label("Name of the study").fill("oat-milk")
+        ada.press("Next: decisions")
+        page.get_by_text("Calendar", exact=True).click()
         page.get_by_label("A round is").fill("day")
-        ada.press("Start the study")
-        expect(ada.notice).to_contain_text("“It starts on” is empty; a calendar needs it, such as 2026-03-02")
+        ada.press("Next: people")
+        expect(page.get_by_text("“It starts on” is empty; a calendar needs it, such as 2026-03-02")).to_be_visible()
         expect(page.get_by_label("It starts on")).to_have_attribute("aria-invalid", "true")
         page.get_by_label("It starts on").fill("2026-03-02")
         page.get_by_label("Time zone").fill("Europe/Berlin")
-        ada.press("Rehearse it")
+        ada.press("Next: people")
+        ada.press("Next: start")
         expect(page.get_by_role("columnheader", name="Asked until")).to_be_visible()
         assert look(ada, "plan of a study with dates") == []
-        page.get_by_label("Name", exact=True).fill("oat-milk")
         ada.press("Save as a draft")
         page.wait_for_url(url + "/studies/oat-milk")
     made = it.coordinator.snapshots.current("oat-milk")

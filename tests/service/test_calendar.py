@@ -144,7 +144,7 @@ def test_the_status_says_when_the_wave_is_played_and_when_the_study_ends(address
 def study_words(here: World) -> str:
     """Return what the page says that follows from the log alone."""
     found = study_view(here.coordinator, STUDY).findings
-    return " ".join(map(str, [*found.first, *found.others, found.asked]))
+    return " ".join(map(str, [found.headline, *found.lines, found.asked]))
 
 
 def test_without_a_calendar_only_the_present_is_known(address: str) -> None:

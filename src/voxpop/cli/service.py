@@ -16,7 +16,7 @@ from voxpop.cli.operators import DATABASES, DatabaseOption
 from voxpop.cli.options import from_table
 from voxpop.errors import require_integer
 from voxpop.model.options import Option
-from voxpop.service import logs, workers
+from voxpop.service import audit, logs, workers
 from voxpop.service import serve as server
 from voxpop.service.serve import Settings, lost_releases, settings_of
 from voxpop.service.stores import database as databases
@@ -157,6 +157,9 @@ def backup(
     """
     with _opened(database, of_shuffler) as (opened, kind):
         say(f"{opened.name} -> {out}: {_described(write_backup(opened, kind, out))}")
+        if kind == "coordinator":  # so that the page about the service can say when
+            with opened.write() as connection:
+                audit.note(connection, time.time(), audit.COMMAND_LINE, audit.Action.BACKED_UP, detail=out.name[:200])
 
 
 def restore(

@@ -52,12 +52,16 @@ def person_of(value: object) -> str:
     return str(int(Decimal(text))) if WHOLE.fullmatch(text) else text
 
 
-def number(value: float) -> str:
-    """Write a reward with a sensible number of digits.
+def number(value: float, spread: float = 0.0) -> str:
+    """Write a reward with a sensible number of digits: of numbers that differ by this spread, all with the same.
 
     >>> number(0.123456), number(12345.6)
     ('0.123', '12,346')
+    >>> number(2.3, spread=1.4), number(2.2941, spread=1.4), number(0.0, spread=0.02)
+    ('2.30', '2.29', '0.0000')
     """
+    if 0 < spread < math.inf:
+        return f"{value:,.{max(0, math.ceil(math.log10(40 / spread)))}f}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 

@@ -68,6 +68,32 @@ def summarise(course: Course, truth: Array | None = None) -> list[Line]:
     return [line for part in parts for line in part(view)]
 
 
+def headline(course: Course) -> str:
+    """Say in one sentence what to use, what to expect of it, how sure that is, and what the next wave brings.
+
+    >>> from voxpop.simulation.trials import Trial
+    >>> run = Trial("pricing", size=25, horizon=2000).run()
+    >>> headline(run.course).split(": ")[0].startswith("Use price = ")
+    True
+    """
+    view = View(course)
+    answer, said = view.answer, view.said
+    use = f"Use {view.choice}" + ("" if course.ended is not None else " for now")
+    if answer.estimate is None:
+        return f"{use}: nobody has answered, so this is a start and not a recommendation."
+    expect = f"expect {said(answer.estimate)} {course.reward} per person and round"
+    if (likely := view.likely()) is not None:
+        low, high = course.direction.bounds(*(float(ends[answer.index]) for ends in likely))
+        expect += f", likely {said(low)} to {said(high)}"
+    parts = [expect, "nothing is certified yet"]
+    if answer.certain or answer.regret is not None:
+        parts[1] = certified(answer.regret, answer.certain, answer.confidence, view.layout.label)
+    plan = course.pending
+    if plan is not None and (forecast := course.forecast(plan)) is not None:
+        parts.append(f"wave {plan.wave} is {expectation(forecast, course.money).split(';')[0]}")
+    return f"{use}: {'; '.join(parts)}."
+
+
 def _decision(view: View) -> Iterator[Line]:
     course, rests_on = view.course, ""
     if not course.closed:

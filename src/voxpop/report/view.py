@@ -17,7 +17,7 @@ from voxpop.model.kernels import Precomputed
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
-from voxpop.model.words import percent
+from voxpop.model.words import number, percent
 from voxpop.report.stakes import Stakes, stakes_of
 
 Ends = tuple[Array, Array]  # of an interval for every decision
@@ -173,6 +173,23 @@ def window(values: Sequence[Array], share: float = 0.12) -> tuple[float, float]:
     return low - room, high + room
 
 
+@dataclass(frozen=True)
+class CostRow:
+    """A bar of the picture of costs: what something costs in all, in parts."""
+
+    name: str
+    parts: tuple[tuple[str, float], ...]  # what each part is, and how much
+
+    @property
+    def total(self) -> float:
+        """The whole bar."""
+        return sum(value for _, value in self.parts)
+
+
+ANSWERS, TRYING, AHEAD, LOST = "price of answers", "trying poorer decisions", "the choice, from now on", "not asking"
+LONGER = 2.5  # times as long as the others is a bar that is cut
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """A study as its summary and pictures see it."""
@@ -200,6 +217,27 @@ class View:
         """What asking costs, and what not knowing would cost."""
         found, money = stakes_of(self.course, self.truth), self.course.money
         return found if found is None or money is None else found.worth(money, self.course.numbers)
+
+    @cached_property
+    def costs(self) -> tuple[tuple[CostRow, ...], float]:
+        """What this study costs, what the pilot's choice and a random one would, and where a longer bar is cut."""
+        if (stakes := self.stakes) is None:
+            return (), 0.0
+        rows, asked = [], bool(self.course.closed)
+        if asked:
+            parts = ((ANSWERS, stakes.answers), (TRYING, stakes.trying), (AHEAD, stakes.ahead))
+            rows.append(CostRow("this study, in all", tuple(part for part in parts if part[1] or part[0] == AHEAD)))
+        if stakes.pilot is not None and stakes.pilot_choice is not None:
+            kept = f"the pilot's choice, {self.layout.name(stakes.pilot_choice)}"
+            rows.append(CostRow(kept if asked else f"{kept}, for good", ((LOST, stakes.pilot),)))
+        rows.append(CostRow("a decision at random", ((LOST, stakes.guessing),)))
+        longest = max((row.total for row in rows[:-1]), default=0.0)
+        cut = 1.3 * longest if stakes.pilot and rows[-1].total > LONGER * longest else max(row.total for row in rows)
+        return tuple(rows), cut or 1.0
+
+    def said(self, value: float) -> str:
+        """Write a reward with the digits that all rewards of the study have, by how far decisions are apart."""
+        return number(value, float(np.ptp(self.course.state.centre)))
 
     @cached_property
     def sure(self) -> str:

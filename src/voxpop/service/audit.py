@@ -42,6 +42,7 @@ class Action(StrEnum):
     SIGNED_IN = "signed in"
     SIGNED_OUT = "signed out"
     SECRET_ROTATED = "secret rotated"
+    BACKED_UP = "backed up"
 
 
 class AuditEntry(Reply, frozen=True):
@@ -61,6 +62,13 @@ def note(
     """Append an entry, in the transaction of what it tells."""
     row = {"at": at, "actor": actor[:64], "action": action, "study": study, "detail": detail}
     connection.execute(sa.insert(audit).values(**row))
+
+
+def creators(database: Database) -> dict[str, str]:
+    """Return who made each study that was made with a key or on the command line."""
+    wanted = sa.select(audit.c.study, audit.c.actor).where(audit.c.action == Action.CREATED).order_by(audit.c.id)
+    with database.read() as connection:
+        return {row.study: row.actor for row in connection.execute(wanted)}
 
 
 def trail(

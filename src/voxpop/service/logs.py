@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from threading import Lock
@@ -24,6 +25,7 @@ WARNINGS = ("clock_back", "restored", "not_verified", "not_sealed", "voided")  #
 KIND = ("event", "service", "study", "method", "route", "status", "error", "cause", "logger", "line")  # of a line
 
 Line = MutableMapping[str, Any]
+recent: deque[tuple[float, str, str, str]] = deque(maxlen=10)  # the last faults: when, of what, their cause and study
 
 
 @dataclass
@@ -112,6 +114,7 @@ def warn(event: str, **values: Any) -> None:
 
 def fault(event: str, error: BaseException, **values: Any) -> None:
     """Log an unexpected error by its type, cause and place: its message may quote what must not be logged."""
+    recent.appendleft((time.time(), event, cause(error), str(values.get("study", ""))))
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno} {frame.name}" for frame in frames[-6:]]
     structlog.get_logger().error(event, error=type(error).__name__, cause=cause(error), places=places, **values)

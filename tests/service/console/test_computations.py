@@ -75,7 +75,9 @@ def test_a_comparison_of_too_few_rehearsals_is_not_shown(clockwork: Clockwork) -
 
 def test_that_nobody_would_be_asked_is_said_in_words() -> None:
     asked, nobody = Price("central", 5, 456.4, 1.5, 0.61, 1.0, 120.0), Price("local", 5, lost=126.0, not_asking=120.0)
-    page = render("parts/rehearsal", None, "/new", prices=[asked, nobody], compare=True, reward="profit", dates=None)
+    found = {"job": None, "error": "", "older": False, "prices": [asked, nobody], "most": 5}
+    found |= {"compare": True, "reward": "profit", "dates": None}
+    page = render("parts/rehearsal", None, "/new", rehearsal=found)
     assert page.count("nobody would be asked") == 1
     assert page.count("Without asking anybody, 120 profit would be lost") == 1
     assert '<td class="right">456</td><td class="right">1.5</td>' in page

@@ -27,11 +27,12 @@ from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
 from voxpop.service import audit
 from voxpop.service.console import new_study
-from voxpop.service.console.computations import MOST_WAITING, Computations, calibrated
+from voxpop.service.console.computations import MOST_WAITING, Computations, calibrated, read
+from voxpop.service.console.screen import FieldRefusal
 from voxpop.service.keys import Keyring
 from voxpop.service.refusals import Refusal
 from voxpop.service.shuffler.signed_http import HttpShuffler
-from voxpop.service.study.definition import read_definition
+from voxpop.service.study.definition import read_definition, study_text
 from voxpop.service.study.status import status_of
 
 FILE = """name = "Tea & milk"
@@ -80,6 +81,14 @@ def sent(browser: Browser, address: str, **fields: str) -> httpx.Response:
     return browser.client.post(address, files=parts)
 
 
+def drafted(browser: Browser, step: str, text: str = FILE, name: str = "milk-tea") -> str:
+    """Save a study file as a draft, and return a step of its plan."""
+    fields = {"csrf": browser.csrf, "file": "tea.toml", "text": text, "name": name, "then": step}
+    answer = browser.client.post("/new/study", files={key: (None, value) for key, value in fields.items()})
+    assert answer.headers["location"] == f"/studies/{name}/plan/{step}"
+    return browser.get(answer.headers["location"]).text
+
+
 def studies(desk: Desk) -> list[str]:
     return [name for name in desk.coordinator.studies() if name not in (STUDY, "coffee")]
 
@@ -120,7 +129,7 @@ def test_what_is_no_pilot_is_refused_with_a_reason(name: str, content: bytes, sa
 
 
 def test_what_is_no_pilot_is_said_on_the_page(desk: Desk, operator: Browser) -> None:
-    page = upload(operator, "pilot", "<b>.csv", b"hello", ignore="shop")
+    page = upload(operator, "pilot", "<b>.csv", b"hello", history_column="shop")
     assert page.status_code == 422
     assert "&lt;b&gt;.csv begins with one column" in page.text
     assert "Nothing was stored" in page.text
@@ -132,25 +141,39 @@ def test_what_is_no_pilot_is_said_on_the_page(desk: Desk, operator: Browser) -> 
 def test_columns_are_read_as_the_operator_says() -> None:
     rows = pilot_rows()
     shops = as_csv([[*row, f"s{place % 3}" if place else "shop"] for place, row in enumerate(rows)])
-    found = calibrated("p.csv", shops, {"ignore": "shop", "integer": "price", "horizon": "1,234", "points": "3"})
+    roles = {"role person": "person", "role price": "integer", "role reward": "reward"}
+    found = read("p.csv", shops, {**roles, "role shop": "ignore"})
+    assert found.roles == (("person", "person"), ("price", "integer"), ("reward", "reward"), ("shop", "ignore"))
     assert "ignored: shop" in found.columns
     assert "price: whole number from 1 to 5" in found.columns
     typed = new_study.typed_of(found.file, parse_study(Path(found.file), found.text))
-    assert typed["horizon"] == "1234"
-    assert new_study.plan_of(found.file, found.text, typed)[1].problem.size == 3
-    with pytest.raises(InputError, match="colour"):
-        calibrated("p.csv", as_csv(rows), {"ignore": "colour"})
+    assert new_study.plan_of(found.file, found.text, {**typed, "points_price": "3"})[1].problem.size == 3
+    other = read(
+        "p.csv", as_csv(rows), {**roles, "role shop": "ignore"}
+    )  # what was said of the columns of another file
+    assert other.roles == (("person", "person"), ("price", "number"), ("reward", "reward"))
+
+
+def test_what_cannot_be_read_is_said_with_the_roles_of_its_columns() -> None:
+    named = as_csv([["who", "price", "profit"], *pilot_rows()[1:]])
+    found = read("p.csv", named, {})
+    assert found.roles == (("who", "number"), ("price", "number"), ("profit", "number"))
+    assert "choose “people” and “answers” for those that hold it" in found.error
+    roles = {"role who": "person", "role price": "log", "role profit": "reward"}
+    found = read("p.csv", named, roles)
+    assert (found.error, parse_study(Path(found.file), found.text)["reward"]) == ("", "profit")
+    twice = read("p.csv", named, {**roles, "role price": "person"})
+    assert "who and price are both “people”" in twice.error
+    assert twice.blamed in ("role who", "role price")
+    assert read("p.csv", b"hello", {}).blamed == "pilot"
 
 
 def test_advice_names_the_form_s_fields_and_not_the_command_line_s(operator: Browser) -> None:
     found = calibrated("p.csv", as_csv(pilot_rows()), {})
-    assert (
-        "“Values that exist”, “Steps”, “Values of a number” or “Only such decisions” say otherwise" in found.columns[-1]
-    )
-    with pytest.raises(InputError, match="“Leave out”") as refused:
+    assert found.columns[-1] == "decisions: 5; price is one of 1, 2, 3, 4, 5"
+    with pytest.raises(InputError, match="“leave out” for shop") as refused:
         calibrated("p.csv", as_csv([[*row, "same" if at else "shop"] for at, row in enumerate(pilot_rows())]), {})
-    page = operator.get("/new?integer=price").text
-    assert 'name="integer" value="price"' in page
+    page = operator.get("/new").text
     assert "--" not in str(refused.value) + re.sub(r"<!--|-->|voxpop calibrate --epsilon", "", page)
 
 
@@ -161,9 +184,11 @@ def test_limits_of_the_reward_are_found_said_and_may_be_changed(desk: Desk, oper
     assert found.sentences[2].endswith("If that is not so, write : under “Limits of the reward” (no limits).")
     page = upload(operator, "pilot", "p.csv", table).text
     assert "All answers are yes or no (1 or 0): no reward is below 0 or above 1" in page
-    assert re.search(r'name="model_reward_range"[^>]* value="0:1"', page)
+    assert re.search(
+        r'name="model_reward_range"[^>]* value="0:1"', drafted(operator, "decisions", found.text, "limits")
+    )
     for typed, limits in (("0:1", (0.0, 1.0)), ("-1:2", (-1.0, 2.0)), (":", (-math.inf, math.inf)), ("", None)):
-        name = f"tea-{len(studies(desk))}"
+        name = f"tea-{len(studies(desk)) - 1}"
         fields = {"text": found.text, "horizon": "400", "name": name, "model_reward_range": typed}
         assert sent(operator, "/new/study", then="draft", **fields).status_code == 303
         problem = desk.coordinator.snapshots.current(name).definition.problem
@@ -172,12 +197,13 @@ def test_limits_of_the_reward_are_found_said_and_may_be_changed(desk: Desk, oper
 
 def test_a_pilot_of_costs_makes_a_study_that_minimises(desk: Desk, operator: Browser) -> None:
     rows: list[list[object]] = [["person", "price", "cost"], *pilot_rows()[1:]]
-    with pytest.raises(InputError, match="tick “Less is better” if less of it is better"):
+    with pytest.raises(InputError, match="choose “minimize” if less of it is better"):
         calibrated("p.csv", as_csv(rows), {})
-    page = upload(operator, "pilot", "p.csv", as_csv(rows), minimize="yes").text
+    page = upload(operator, "pilot", "p.csv", as_csv(rows), minimize="minimize").text
     assert "with a cost of about" in page
-    assert "<option selected>minimize</option>" in page
-    found = calibrated("p.csv", as_csv(rows), {"minimize": "yes"})
+    assert '<option value="minimize" selected>' in page
+    found = calibrated("p.csv", as_csv(rows), {"minimize": "minimize"})
+    assert "<option selected>minimize</option>" in drafted(operator, "decisions", found.text, "tea-1")
     assert sent(operator, "/new/study", then="draft", text=found.text, horizon="400").status_code == 303
     made = desk.coordinator.snapshots.current("milk-tea").definition
     assert (made.direction, made.reward) == (Direction.MINIMIZE, "cost")
@@ -198,21 +224,47 @@ def test_a_pilot_that_is_too_small_is_called_so() -> None:
     assert calibrated("p.csv", as_csv(pilot_rows()), {}).few == ""
 
 
-def test_the_operator_says_which_decisions_exist() -> None:
-    found = calibrated("p.csv", as_csv(pilot_rows()), {"values": "price=1.5,2.5, 3.5", "only": "price < 3"})
-    typed = new_study.typed_of(found.file, parse_study(Path(found.file), found.text))
-    decisions = new_study.plan_of(found.file, found.text, typed)[1].problem.decisions
-    assert list(decisions) == [{"price": 1.5}, {"price": 2.5}]
-    with pytest.raises(InputError, match="none of"):
-        calibrated("p.csv", as_csv(pilot_rows()), {"only": "price > 99"})
+@pytest.mark.parametrize(
+    ("typed", "prices"),
+    [
+        ({"values_price": "1.5, 2.5, 3.5", "decisions_only": "price < 3"}, [1.5, 2.5]),
+        ({"values_price": "1,5, 2,5"}, [1.5, 2.5]),
+        ({"step_price": "2"}, [1.0, 3.0, 5.0]),
+        ({"points_price": "3"}, [1.0, 3.0, 5.0]),
+        ({"decisions_only": "price != 2"}, [1.0, 3.0, 4.0, 5.0]),
+        ({}, [1.0, 2.0, 3.0, 4.0, 5.0]),
+    ],
+)
+def test_the_operator_says_which_decisions_exist(typed: dict[str, str], prices: list[float]) -> None:
+    found = calibrated("p.csv", as_csv(pilot_rows()), {})
+    shown = new_study.typed_of(found.file, parse_study(Path(found.file), found.text))
+    made = new_study.plan_of(found.file, found.text, {**shown, **typed})[1]
+    assert [label["price"] for label in made.problem.decisions] == prices
+    text = study_text("p", made)  # a draft shows them again, and saying nothing new changes nothing
+    again = new_study.typed_of("p.toml", parse_study(Path("p.toml"), text))
+    assert new_study.plan_of("p.toml", text, again)[1].problem.decisions.labels == made.problem.decisions.labels
 
 
-def test_the_operator_names_the_columns() -> None:
-    named: list[list[object]] = [["who", "price", "profit"], *pilot_rows()[1:]]
-    found = calibrated("p.csv", as_csv(named), {"person": "who", "reward": "profit"})
-    assert parse_study(Path(found.file), found.text)["reward"] == "profit"
-    with pytest.raises(InputError, match="NAME under “The column of people” and NAME under “The column of answers”"):
-        calibrated("p.csv", as_csv(named), {})
+@pytest.mark.parametrize(
+    ("typed", "field"),
+    [
+        ({"values_price": "1, 9"}, "values_price"),
+        ({"values_price": "1, x"}, "values_price"),
+        ({"values_price": "2, 2"}, "values_price"),
+        ({"step_price": "-1"}, "step_price"),
+        ({"step_price": "77"}, "step_price"),
+        ({"points_price": "many"}, "points_price"),
+        ({"decisions_only": "price > 99"}, "decisions_only"),
+        ({"decisions_only": "price >"}, "decisions_only"),
+        ({"decisions_only": "size > 3"}, "decisions_only"),
+    ],
+)
+def test_a_mistake_about_decisions_is_blamed_on_its_field(typed: dict[str, str], field: str) -> None:
+    found = calibrated("p.csv", as_csv(pilot_rows()), {})
+    shown = new_study.typed_of(found.file, parse_study(Path(found.file), found.text))
+    with pytest.raises(FieldRefusal) as refused:
+        new_study.plan_of(found.file, found.text, {**shown, **typed})
+    assert refused.value.field == field
 
 
 def test_nothing_chosen_is_said(operator: Browser) -> None:
@@ -249,7 +301,9 @@ def test_a_file_of_200_mb_is_refused_before_it_is_read(desk: Desk, operator: Bro
 
 def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
     more = FILE + '[policy]\ntolerance = 0.25\ndelta = 0.1\n[privacy]\nmodel = "central"\nepsilon = 2\n'
-    page = upload(operator, "study", "tea.toml", (more + "[service]\ndeadline = 7200\n").encode()).text
+    more += "[service]\ndeadline = 7200\n"
+    page = upload(operator, "pilot", "tea.toml", more.encode()).text
+    page += drafted(operator, "decisions", more) + drafted(operator, "people", more, "milk-2")
     for name, value in (
         ("name", "tea-milk"),
         ("policy_tolerance", "0.25"),
@@ -276,7 +330,7 @@ def test_a_study_file_fills_in_the_form(operator: Browser) -> None:
     ],
 )
 def test_what_is_no_study_file_is_refused_on_the_page(counter: tuple[Desk, Browser], content: bytes, said: str) -> None:
-    page = upload(counter[1], "study", "tea.toml", content)
+    page = upload(counter[1], "pilot", "tea.toml", content)
     assert page.status_code == 422
     assert said in page.text
 
@@ -340,7 +394,7 @@ def test_sending_the_form_twice_makes_one_study(desk: Desk, operator: Browser) -
         ({"service_budget": "3"}, "needs a trust model"),
         ({"enrolment": "short"}, "8 to 128 characters"),
         ({"enrolment": "grüne-äpfel"}, "letters without accents"),
-        ({"text": ""}, "begin again"),
+        ({"text": ""}, "there is no study"),
         ({"calendar_round": "week"}, "“It starts on” is empty; a calendar needs it, such as 2026-03-02"),
         ({**DATED, "calendar_round": "fortnight"}, "unknown calendar.round"),
         ({**DATED, "calendar_start": "2 March"}, "calendar.start must be a date such as 2026-03-02"),
@@ -365,14 +419,13 @@ def test_a_model_with_a_second_server_can_be_chosen_where_there_is_one(
     desk: Desk, operator: Browser, model: str, second: str
 ) -> None:
     choice = re.compile(rf'value="{model}"[^>]* disabled')
-    page = upload(operator, "study", "tea.toml", FILE.encode()).text
+    page = drafted(operator, "people", name="milk-1")
     assert choice.search(page)
     assert f"This service has no {second}." in page
     desk.coordinator.context.shuffler = HttpShuffler("http://127.0.0.1:1", Keyring.of(b""), "http://127.0.0.1:1")
-    assert not choice.search(upload(operator, "study", "tea.toml", FILE.encode()).text)
+    assert not choice.search(operator.get("/studies/milk-1/plan/people").text)
     assert sent(operator, "/new/study", then="draft", privacy_model=model, privacy_epsilon="5").status_code == 303
-    (name,) = studies(desk)
-    assert desk.coordinator.snapshots.current(name).definition.privacy.model == model
+    assert desk.coordinator.snapshots.current("milk-tea").definition.privacy.model == model
 
 
 def test_a_study_that_would_ask_nobody_is_not_started_but_can_be_saved(desk: Desk, operator: Browser) -> None:
@@ -419,7 +472,7 @@ def test_a_calendar_is_typed_and_may_be_emptied(desk: Desk, operator: Browser) -
     made = desk.coordinator.snapshots.current("milk-tea").calendar
     assert made == Calendar("day", "2026-03-02", "Europe/Berlin", ("sunday", "2026-12-24"))
     dated = FILE + '[calendar]\nround = "week"\nstart = 2026-03-02\nzone = "UTC"\n'  # a date, and no text
-    page = upload(operator, "study", "tea.toml", dated.encode()).text
+    page = drafted(operator, "decisions", dated, "dated")
     assert re.search(r'name="calendar_start" value="2026-03-02"', page)
     assert '<option value="Europe/Berlin">' in page
     empty = dict.fromkeys((*DATED, "calendar_closed"), "")
@@ -454,7 +507,9 @@ def test_a_history_says_how_much_a_round_moves_everybody(desk: Desk, operator: B
     assert "among 10 rounds in a row" in page.text
     assert "play blocks of whole weeks" in page.text
     assert "rounds of each decision make shocks as small as people&#39;s differences" in page.text
-    chart = json.loads(html.unescape(re.findall(r'data-chart="([^"]*)"', page.text)[0]))
+    drawn, chart = (json.loads(html.unescape(each)) for each in re.findall(r'data-chart="([^"]*)"', page.text))
+    assert drawn["title"] == "What people answered along price"
+    assert drawn["x"] == [1, 2, 3, 4, 5]
     assert [each["role"] for each in chart["series"]] == ["likely", "likely", "estimate", "loss"]
     assert len(chart["x"]) == len(chart["series"][2]["values"]) == 70
     text = html.unescape(re.findall(r"<textarea[^>]*>([^<]*)", page.text)[0])
@@ -464,7 +519,7 @@ def test_a_history_says_how_much_a_round_moves_everybody(desk: Desk, operator: B
     without = upload(operator, "pilot", "pilot.csv", as_csv(pilot_rows())).text
     assert "a history of the metric shows them" in without
     assert "--history" not in without
-    assert "data-chart" not in without
+    assert without.count("data-chart") == 1
     for told, said in (
         (b"day,profit\n1,2\n", "metric.csv: a history needs"),
         (b"1" * (2**20 + 1), "larger than 1 MiB"),
@@ -491,7 +546,7 @@ def test_a_history_that_cannot_be_used_is_refused(file: str, told: bytes, column
 
 def test_a_policy_of_the_file_keeps_its_own_rules(operator: Browser) -> None:
     other = FILE + '[policy]\nname = "dpbe"\nalpha = 0.7\n'
-    page = upload(operator, "study", "tea.toml", other.encode()).text
+    page = drafted(operator, "people", other)
     assert "rules of its own" in page
     assert 'name="policy_tolerance"' not in page
     tables = parse_study(Path("tea.toml"), other)
@@ -525,24 +580,83 @@ def test_reloading_the_address_of_a_form_leads_to_the_beginning(operator: Browse
         assert operator.get(address).headers["location"] == "/new"
 
 
-def test_a_rehearsal_says_what_to_expect(operator: Browser) -> None:
-    page = sent(operator, "/new/rehearsal", policy_tolerance="0.75")
-    assert page.status_code == 200
-    assert re.search(r'name="policy_tolerance"[^>]* value="0.75"', page.text)  # without scripts the form comes back
-    assert page.headers["cache-control"] == "no-store"  # it holds averages of the pilot
-    assert "nothing promised" in page.text
-    assert "What to expect" in page.text
-    assert "Rounds of waves" in page.text
-    assert "Asked until" not in page.text
-    dated = sent(operator, "/new/rehearsal", policy_tolerance="0.75", **DATED)
-    assert re.search(r"<td>[0-9]+ (March|April|May) 2026</td>", dated.text)
-    part = operator.client.post(
-        "/new/rehearsal",
-        files={name: (None, value) for name, value in {"text": FILE, "privacy_model": "trustme"}.items()},
-        headers={"hx-request": "true", "x-voxpop-csrf": operator.csrf},
-    )
-    assert 'hx-target="#notice"' in part.text
-    assert "trustme" in part.text
+def rehearse(browser: Browser, **fields: str) -> str:
+    """Ask for a rehearsal as scripts do, until it is over; return what is shown then."""
+    usual = {"text": FILE, "privacy_model": "none", "name": "milk-tea", **fields}
+    headers = {"hx-request": "true", "x-voxpop-csrf": browser.csrf}
+    shown: list[str] = []
+
+    def over() -> bool:
+        files = {name: (None, value) for name, value in usual.items()}
+        shown.append(browser.client.post("/new/rehearsal", files=files, headers=headers).text)
+        return "Rehearsing:" not in shown[-1]
+
+    until(over, "the end of the rehearsal", pause=0.1)
+    return shown[-1]
+
+
+def test_a_rehearsal_says_what_to_expect(desk: Desk, operator: Browser) -> None:
+    part = rehearse(operator, policy_tolerance="0.75")
+    assert "nothing promised" in part
+    assert "What to expect" in part
+    assert "Rounds of waves" in part
+    assert "Asked until" not in part
+    dated = rehearse(operator, policy_tolerance="0.75", **DATED)
+    assert re.search(r"<td>[0-9]+ (March|April|May) 2026</td>", dated)
+    assert 'data-field=""' in rehearse(operator, privacy_model="trustme")
+    assert "trustme" in rehearse(operator, privacy_model="trustme")
+
+
+def test_a_rehearsal_survives_leaving_the_page_and_no_error_replaces_it(
+    desk: Desk, operator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 'hx-trigger="click, load"' in drafted(operator, "rehearsal")  # nobody has asked for it yet
+    answer = sent(operator, "/new/rehearsal", text="")  # of the draft, without scripts
+    assert answer.headers["location"] == "/studies/milk-tea/plan/rehearsal"
+    until(lambda: "means of" in operator.get(answer.headers["location"]).text, "the end of the rehearsal", pause=0.1)
+    assert 'hx-trigger="click"' in operator.get(answer.headers["location"]).text
+    changed = sent(operator, "/new/study", text="", then="rehearsal", horizon="900")
+    assert "This is about earlier settings." in operator.get(changed.headers["location"]).text
+    monkeypatch.setattr(new_study, "SECONDS", 0.0)
+    failed = rehearse(operator, text="", horizon="900")
+    assert "there was no time to rehearse" in failed
+    assert "What was found before is below." in failed
+    assert "means of" in failed
+
+
+def test_a_draft_is_planned_step_by_step_and_a_mistake_stays_at_its_field(desk: Desk, operator: Browser) -> None:
+    page = drafted(operator, "decisions")
+    assert "5 decisions" in page
+    wrong = sent(operator, "/new/study", text="", step="decisions", then="people", horizon="abc", reward="profit")
+    assert wrong.status_code == 422
+    field = re.search(r'<input id="horizon"[^>]*>', wrong.text)
+    assert field is not None
+    assert 'value="abc"' in field[0]
+    assert 'aria-invalid="true"' in field[0]
+    assert 'value="profit"' in wrong.text  # what was right is kept, too
+    assert desk.coordinator.snapshots.current("milk-tea").definition.reward == "reward"
+    right = sent(operator, "/new/study", text="", step="decisions", then="people", reward="profit", values_price="1, 3")
+    assert right.headers["location"] == "/studies/milk-tea/plan/people"
+    made = desk.coordinator.snapshots.current("milk-tea").definition
+    assert (made.reward, made.problem.size) == ("profit", 2)
+    assert sent(operator, "/new/study", text="", step="rehearsal", then="start").status_code == 303
+    assert status_of(desk.coordinator.context, "milk-tea").life == "running"
+    assert operator.get("/studies/milk-tea/plan/people").headers["location"] == "/studies/milk-tea"
+    assert operator.get("/studies/nothing/plan/people").status_code == 404
+
+
+def test_a_study_can_be_taken_as_a_file_and_copied(desk: Desk, operator: Browser) -> None:
+    drafted(operator, "people")
+    text = operator.get("/studies/milk-tea/export/study.toml").text
+    made = new_study.plan_of("x.toml", text, {"privacy_model": "none", "name": "x"})[1]
+    assert made.encode() == desk.coordinator.snapshots.current("milk-tea").definition.encode()
+    assert 'value="milk-tea-2"' in operator.get("/new?from=milk-tea").text
+    for name, status in (("milk-tea", 422), ("copy", 303)):
+        fields = {"text": text, "then": "decisions", "step": "pilot", "name": name, "horizon": "500"}
+        assert sent(operator, "/new/study", **fields).status_code == status
+    assert operator.get("/new?from=nothing").status_code == 404
+    nameless = operator.get(f"/studies/{STUDY}/export/study.toml")
+    assert (nameless.status_code, "no study file" in nameless.text) == (422, True)
 
 
 def test_a_computation_that_takes_too_long_is_ended() -> None:
@@ -578,7 +692,7 @@ def test_a_computation_knows_no_secret_of_the_service(monkeypatch: pytest.Monkey
 def test_uploads_get_onto_no_disk(operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     rolled: list[object] = []
     monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rolled.append)
-    page = upload(operator, "study", "tea.toml", FILE.encode() + b"#" * (3 * 2**20))
+    page = upload(operator, "pilot", "tea.toml", FILE.encode() + b"#" * (3 * 2**20))
     assert page.status_code == 200
     assert rolled == []
 

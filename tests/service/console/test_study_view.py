@@ -138,7 +138,11 @@ def test_before_anybody_has_answered_nothing_is_drawn(tmp_path: Path) -> None:
         view = study_view(it.coordinator, STUDY)
     assert (found.charts, found.map) == ((), None)
     assert all((bar.certified_at, bar.known["people"]) == (None, 0) for bar in found.bars)
-    assert view.findings.first[0].name == "Do this for now"
+    assert view.findings.headline.startswith("Use price = ")
+    assert view.findings.headline.endswith(
+        " for now: nobody has answered, so this is a start and not a recommendation."
+    )
+    assert view.findings.costs == ()
     assert view.findings.waves_chart is None
 
 

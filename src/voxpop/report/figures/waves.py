@@ -36,13 +36,13 @@ from voxpop.report.figures.common import (
 from voxpop.report.figures.decision import ASKED, mark_choice, paint
 from voxpop.report.stakes import regret_curve
 from voxpop.report.summary import number
-from voxpop.report.view import Column, View
+from voxpop.report.view import AHEAD, ANSWERS, LOST, TRYING, Column, View
 
 PANELS = {"line": (2, 8), "map": (3, 9)}  # how many stand side by side, and how many there are at most
 PIXELS = 48  # of a small map, along each side
 OPEN = "to be asked"
 LOGARITHMIC = 50  # what differs by more than this factor is drawn on a logarithmic axis
-LONGER = 2.5  # a bar that is longer than the others by more than this factor is cut
+COSTS = {ANSWERS: BLUE, TRYING: MIDDLE, AHEAD: SKY, LOST: ORANGE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,36 +250,21 @@ def _stage_axis(ax: Axes, first: int, last: int, end: str = "") -> None:
 
 def draw_stakes(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw what the study costs in all, and what not knowing would cost, as bars."""
-    stakes = view.stakes
+    stakes, (rows, end) = view.stakes, view.costs
     assert stakes is not None
     ax, asked = canvas.subplots(), bool(view.course.closed)
-    rows: list[tuple[str, list[tuple[str, str, float]]]] = []
-    if asked:
-        parts = [
-            ("price of answers", BLUE, stakes.answers),
-            ("trying poorer decisions", MIDDLE, stakes.trying),
-            ("the choice, from now on", SKY, stakes.ahead),
-        ]
-        rows.append(("this study, in all", [part for part in parts if part[2] or part[1] == SKY]))
-    if stakes.pilot is not None and stakes.pilot_choice is not None:
-        kept = f"the pilot's choice, {view.layout.name(stakes.pilot_choice)}"
-        rows.append((kept if asked else f"{kept}, for good", [("_without asking", ORANGE, stakes.pilot)]))
-    rows.append(("a decision at random", [("_without asking", ORANGE, stakes.guessing)]))
-    totals = [sum(value for _, _, value in parts) for _, parts in rows]
-    longest = max(totals[:-1], default=0.0)
-    end = 1.3 * longest if stakes.pilot and totals[-1] > LONGER * longest else max(totals)
-    for row, ((name, parts), total) in enumerate(zip(rows, totals, strict=True)):
+    for at, row in enumerate(rows):
         left = 0.0
-        for label, colour, value in parts:
-            ax.barh(row, min(value, end - left), 0.42, left, color=colour, label=label)
+        for name, value in row.parts:
+            ax.barh(at, min(value, end - left), 0.42, left, color=COSTS[name], label="_" * (name == LOST) + name)
             left += value
-        cut = ", far longer" if total > end else ""
-        said = f"{shortened(name, 46)}: {number(total)}{cut}"
-        ax.annotate(said, (0, row - 0.27), (0, 0), textcoords="offset points", va="bottom", weight="bold", fontsize=10)
+        cut = ", far longer" if row.total > end else ""
+        said = f"{shortened(row.name, 46)}: {number(row.total)}{cut}"
+        ax.annotate(said, (0, at - 0.27), (0, 0), textcoords="offset points", va="bottom", weight="bold", fontsize=10)
         if cut:
-            ax.plot([end], [row], ">", color=ORANGE, markersize=12, clip_on=False)
+            ax.plot([end], [at], ">", color=ORANGE, markersize=12, clip_on=False)
     ax.set_ylim(len(rows) - 0.6, -0.75)
-    ax.set_xlim(0, (end or 1.0) * 1.04)
+    ax.set_xlim(0, end * 1.04)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.xaxis.set_major_formatter(lambda value, _: number(value) if value else "0")

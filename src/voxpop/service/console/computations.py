@@ -8,6 +8,7 @@ writes what it found to its output, and nothing touches a disk.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import os
 import pickle
@@ -15,7 +16,9 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -26,52 +29,67 @@ import numpy as np
 
 from voxpop.calibration.doubts import FEW_PEOPLE, FEW_VALUES, doubts
 from voxpop.calibration.fit import calibrate
+from voxpop.calibration.pilot import round_among
 from voxpop.calibration.shocks import WINDOW, ShockEstimate
-from voxpop.errors import Array, InputError, require_integer
-from voxpop.io.columns import Roles
+from voxpop.errors import Array, InputError
+from voxpop.io.columns import SYNONYMS, Roles
+from voxpop.io.csv_text import read_table
 from voxpop.io.history import read_history
 from voxpop.io.ranges import Ranges, menu_of
+from voxpop.io.recovered import label_of, space_of
 from voxpop.io.studyfile import write_study
 from voxpop.io.tables import read_pilot_table
 from voxpop.journal.journal import Course
 from voxpop.journal.wave import next_wave
+from voxpop.model.decisions import Choice, Float, Integer, Space
 from voxpop.model.direction import Direction
+from voxpop.model.menu import Menu
 from voxpop.model.problem import REWARD_RANGE
 from voxpop.model.waves import End
-from voxpop.model.words import counted, number
+from voxpop.model.words import counted, describe, number
 from voxpop.policies import DEFAULT
 from voxpop.report.summary import constant_rows, pilot_sentences, shock_sentences
 from voxpop.runtime.machine import end_with_parent
+from voxpop.service import logs
 from voxpop.service.console.findings import Chart, Series
-from voxpop.service.console.forms import whole
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.definition import Definition, definition_of
 from voxpop.simulation.rehearsals import HORIZON, Outcome, rehearse
 
 MOST_SECONDS = 20.0  # of one computation; a pilot or a study that needs more is one for the command line
 BY_HAND = "voxpop calibrate, voxpop run, voxpop report"
+MOST_JOBS = 32  # that are remembered
+MOST_REPLY = 2**27  # bytes
+DONE = b"done "  # begins a line that says how many parts are done
 MOST_WAITING = 4  # computations that may wait for their turn
 PRIVATE = "VOXPOP_"  # settings and secrets of the service, which a computation does not need
-READING = {  # how to read a pilot: the form's fields, by the options of the command line
-    "person": "The column of people",
-    "reward": "The column of answers",
-    "ignore": "Leave out",
-    "choice": "Names, not numbers",
-    "integer": "Whole numbers",
-    "log": "By their logarithm",
-    "horizon": "Rounds",
-    "values": "Values that exist",
-    "step": "Steps",
-    "points": "Values of a number",
-    "only": "Only such decisions",
-    "history_column": "Column of the history",
-    "minimize": "Less is better: people answer with costs",
+ROLES = {  # what a column of a pilot can be
+    "person": "people",
+    "reward": "answers",
+    "rounds": "rounds",
+    "number": "numbers",
+    "integer": "whole numbers",
+    "log": "numbers, by their logarithm",
+    "choice": "names",
+    "when": "when it was tried",
+    "ignore": "leave out",
 }
-NAMING, SAYING = "ignore|choice|integer|log|person|reward", "values|step|points|only"  # options that errors name
+DECIDED = ("number", "integer", "log", "choice")  # the roles of parameters
+ROLE = "role "  # before the name of a column: the field that says what it is
 FEWEST = 3  # rehearsals that say something
 NO_TIME = "there was no time to rehearse this often enough; try it alone, or again in a moment"
 
 Promise = tuple[str, Mapping[str, Any] | None]  # what it is called, and the table [privacy], if anything is promised
+
+
+@dataclass
+class Job:
+    """A computation that goes on while nobody waits for it."""
+
+    done: int = 0  # parts of it
+    found: Any = None
+    error: str = ""
+    over: bool = False
 
 
 class Computations:
@@ -79,15 +97,47 @@ class Computations:
 
     def __init__(self, seconds: float = MOST_SECONDS) -> None:
         self._seconds, self._turn, self._waiting = seconds, asyncio.Semaphore(1), 0
+        self._jobs: dict[str, Job] = {}  # by what they compute: whoever asks for the same gets the same
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(self, task: str, **given: Any) -> Any:
+    def known(self, key: str) -> Job | None:
+        """Return the job that computes this; None if there is none, or no longer."""
+        return self._jobs.get(key)
+
+    async def begin(self, key: str, task: str, **given: Any) -> Job:
+        """Begin a job, and forget the oldest that are over."""
+        for old in [key, *(other for other, job in self._jobs.items() if job.over)][
+            : max(1, len(self._jobs) - MOST_JOBS)
+        ]:
+            self._jobs.pop(old, None)
+        job = self._jobs[key] = Job()
+        work = asyncio.create_task(self._work(job, task, given))
+        self._tasks.add(work)
+        work.add_done_callback(self._tasks.discard)
+        return job
+
+    async def _work(self, job: Job, task: str, given: Mapping[str, Any]) -> None:
+        def tell(done: int) -> None:
+            job.done = done
+
+        try:
+            job.found = await self.run(task, tell, **given)
+        except (InputError, Refusal) as error:
+            job.error = str(error)
+        except Exception as error:  # whatever it is, the page must not wait for ever
+            logs.fault("job", error)
+            job.error = f"the computation failed; try it with: {BY_HAND}"
+        finally:
+            job.over = True
+
+    async def run(self, task: str, tell: Callable[[int], None] = lambda done: None, /, **given: Any) -> Any:
         """Compute something, or refuse if that is impossible, takes too long, or too many wait for the same."""
         if self._waiting >= MOST_WAITING:
             raise Refusal(503, "too many plans are being computed at once; try again in a moment", retry_after=10)
         self._waiting += 1
         try:
             async with self._turn:
-                said = await self._compute(pickle.dumps((task, given)))
+                said = await self._compute(pickle.dumps((task, given)), tell)
         finally:
             self._waiting -= 1
         try:
@@ -98,7 +148,7 @@ class Computations:
             raise InputError(reply["error"])
         return reply["found"]
 
-    async def _compute(self, given: bytes) -> bytes:
+    async def _compute(self, given: bytes, tell: Callable[[int], None]) -> bytes:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -107,12 +157,13 @@ class Computations:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,  # nothing of a pilot may get into a log
+            limit=MOST_REPLY,
             env={**environment, "OMP_NUM_THREADS": "1"},
             preexec_fn=end_with_parent(signal.SIGKILL),  # otherwise a pilot could stay in memory without a service
         )
         try:
             async with asyncio.timeout(self._seconds):
-                return (await process.communicate(given))[0]
+                return await _last_line(process, given, tell)
         except TimeoutError:
             raise Refusal(
                 422, f"this takes longer than {self._seconds:g} s; use fewer decisions, or: {BY_HAND}"
@@ -121,6 +172,19 @@ class Computations:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+
+
+async def _last_line(process: asyncio.subprocess.Process, given: bytes, tell: Callable[[int], None]) -> bytes:
+    """Hand a process its input, tell of the parts that it has done, and return its reply."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # it has ended, and its reply is missing
+        process.stdin.write(given)
+        await process.stdin.drain()
+    process.stdin.close()
+    while (line := await process.stdout.readline()).startswith(DONE):
+        tell(int(line[len(DONE) :]))
+    return line
 
 
 # -- the pilot
@@ -140,21 +204,85 @@ class Pilot:
     few: str = ""  # why it is too small to be trusted
     shocks: tuple[str, ...] = ()  # what happens to everybody alike
     history: Chart | None = None
+    roles: tuple[tuple[str, str], ...] = ()  # of the columns, in the order of the file; none of a wide table
+    error: str = ""  # why it cannot be used; then there is no study file
+    blamed: str = ""  # the field of the form that the error is about
 
 
 def for_form(text: str) -> str:
     """Name fields of the form instead of options of the command line.
 
     >>> for_form("if only whole numbers make sense, add --integer seats")
-    'if only whole numbers make sense, write seats under “Whole numbers”'
+    'if only whole numbers make sense, choose “whole numbers” for seats'
+    >>> for_form("add --ignore region, or, if everything is decided, --parameter price --parameter region")
+    'choose “leave out” for region, or, if everything is decided, “numbers” for price and region'
     """
-    text = text.replace("add --minimize if", "tick “Less is better” if")
-    text = text.replace("; --history estimates them", "; a history of the metric shows them")
-    text = text.replace("say which is meant with --history-column", "write one under “Column of the history”")
-    text = text.replace("add --reward-range :", f"write : under “{REWARD_RANGE.label}”")
-    text = re.sub(rf"add --({NAMING}) ", r"write --\1 ", text.replace(", --only or --allowed", " or --only"))
-    named = re.sub(rf"--({NAMING}) ([^\s;,]+)", lambda it: f"{it[2]} under “{READING[it[1]]}”", text)
-    return re.sub(rf"--({NAMING}|{SAYING})\b", lambda it: f"“{READING[it[1]]}”", named)
+    for said, instead in WORDS.items():
+        text = text.replace(said, instead)
+    text = text.replace("--reward-range :", f": under “{REWARD_RANGE.label}”").replace("--round-column", "--when")
+    parts = re.findall(r"--parameter ([^\s;,]+)", text)
+    text = re.sub(r"--parameter \S+( --parameter \S+)*", f"“numbers” for {' and '.join(parts)}", text)
+    names = "|".join(ROLES)
+    text = re.sub(rf"(?:add|with) --({names}) ", r"choose --\1 ", text)
+    text = re.sub(rf"--({names}) ([^\s;,]+)", lambda it: f"“{ROLES[it[1]]}” for {it[2]}", text)
+    return re.sub(rf"--({names})\b", lambda it: f"“{ROLES[it[1]]}”", text)
+
+
+WORDS = {
+    " (--values, --step, --points, --only or --allowed say otherwise)": "",
+    "say which holds it: --person NAME and --reward NAME": "choose “people” and “answers” for those that hold it",
+    "say which holds it: --person NAME": "choose “people” for the one that holds it",
+    "say which holds it: --reward NAME": "choose “answers” for the one that holds it",
+    "add --minimize if": "choose “minimize” if",
+    "; --history estimates them": "; a history of the metric shows them",
+    "say which is meant with --history-column": "write one under “Column of the history”",
+    "add --reward-range : (no limits)": f"write : under “{REWARD_RANGE.label}” (no limits)",
+}
+
+
+def read(file: str, content: bytes, typed: Mapping[str, str], history: tuple[str, bytes] = ("", b"")) -> Pilot:
+    """Read a pilot as the form says; what cannot be used is said together with how its columns are read so far."""
+    path = Path(Path(file).name or "pilot.csv")
+    said = {name.removeprefix(ROLE): role for name, role in typed.items() if name.startswith(ROLE)}
+    try:
+        names = read_table(path, {}, content).names
+    except InputError:
+        names = ()
+    said = said if {*names} == {*said} else {}  # what is said about the columns of another file does not count
+    options = {name: text for name, text in typed.items() if not name.startswith(ROLE)}
+    try:
+        return calibrated(file, content, options | _options_of(said), history)
+    except InputError as error:
+        guessed = tuple((name, said.get(name) or _role(name)) for name in names)
+        about = [ROLE + name for name in names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
+        blamed = "history" if str(error).startswith(Path(history[0]).name or "\0") else next(iter(about), "pilot")
+        return Pilot(path.name, "", (), (), (), (), "", roles=guessed, error=str(error), blamed=blamed)
+
+
+def _options_of(roles: Mapping[str, str]) -> dict[str, str]:
+    """Return what the roles of columns are as options of the command line."""
+    made = {name: ", ".join(each for each, role in roles.items() if role == name) for name in ROLES}
+    return made | {"parameter": ", ".join(each for each, role in roles.items() if role in DECIDED)} if roles else {}
+
+
+def _role(name: str, space: Space | None = None, chosen: Roles | None = None) -> str:
+    """Return what a column is taken for."""
+    parameter = None if space is None else space.parameters.get(name)
+    if parameter is not None:
+        log = isinstance(parameter, Float) and parameter.log
+        return (
+            "choice"
+            if isinstance(parameter, Choice)
+            else "log"
+            if log
+            else "integer"
+            if isinstance(parameter, Integer)
+            else "number"
+        )
+    if chosen is not None and name in (chosen.person, chosen.reward, chosen.round):
+        return {chosen.person: "person", chosen.reward: "reward", chosen.round: "when"}[name]
+    known = {**SYNONYMS, "cost": "reward"}.get(name.lower(), "")
+    return known or ("number" if space is None else "when" if round_among([name], ()) else "ignore")
 
 
 def calibrated(file: str, content: bytes, typed: Mapping[str, str], history: tuple[str, bytes] = ("", b"")) -> Pilot:
@@ -168,21 +296,22 @@ def calibrated(file: str, content: bytes, typed: Mapping[str, str], history: tup
 def _calibrated(path: Path, content: bytes, typed: Mapping[str, str], history: tuple[str, bytes]) -> Pilot:
     if not content:
         raise InputError(f"{path} is empty; its first line names the columns: person, price, reward, rounds")
-    person, reward = (typed.get(name) or None for name in ("person", "reward"))
-    roles = Roles((), _names(typed, "ignore"), _names(typed, "choice"), person=person, reward=reward)
-    points = whole(READING["points"], typed["points"]) if typed.get("points") else None
-    menu = menu_of(points, _names(typed, "values", ";"), _names(typed, "step", ";"), typed.get("only"))
+    person, reward, when = (_alone(typed, name) for name in ("person", "reward", "when"))
+    ignored, choices = _names(typed, "ignore"), _names(typed, "choice")
+    roles = Roles(_names(typed, "parameter"), ignored, choices, when, person, reward)
+    menu = menu_of(int(typed["points"])) if typed.get("points") else Menu()
     ranges = Ranges(log=_names(typed, "log"), integer=_names(typed, "integer"), menu=menu)
-    towards = Direction.MINIMIZE if typed.get("minimize") else Direction.MAXIMIZE
+    towards = Direction.MINIMIZE if typed.get("minimize") == Direction.MINIMIZE else Direction.MAXIMIZE
     table = read_pilot_table(path, roles=roles, ranges=ranges, direction=towards, content=content)
-    horizon = whole(READING["horizon"], typed["horizon"]) if typed.get("horizon") else HORIZON
-    require_integer(READING["horizon"], horizon, least=1)
+    horizon = int(typed.get("horizon") or HORIZON)
+    names = read_table(path, {}, content).names
+    shape = tuple((name, _role(name, table.space, roles)) for name in names)
     shown = None
     if any(history):
         name = Path(Path(history[0]).name or "history.csv")
         shown = read_history(name, typed.get("history_column") or None, history[1])
     elif typed.get("history_column"):
-        raise InputError(f"“{READING['history_column']}” is about a history; choose its file, or leave it empty")
+        raise InputError("“Column of the history” is about a history; choose its file, or leave it empty")
     found = calibrate(table.pilot, table.space, history=shown)
     open_questions = doubts(found, table.pilot, table.people.__getitem__, table.line)
     text = write_study(found, table.space, horizon, table.menu, path.stem, {"name": DEFAULT}, reward or "")
@@ -197,6 +326,7 @@ def _calibrated(path: Path, content: bytes, typed: Mapping[str, str], history: t
         _few(found.people, len(found.pilot)),
         tuple(map(for_form, shock_sentences(found))),
         None if shown is None else history_chart(shown),
+        shape if "reward" in [role for _, role in shape] else (),
     )
 
 
@@ -230,9 +360,71 @@ def _few(people: int, decisions: int) -> str:
     )
 
 
-def _names(typed: Mapping[str, str], name: str, separator: str = ",") -> tuple[str, ...]:
-    """Read a list of columns, or of what is said about each."""
-    return tuple(part.strip() for part in typed.get(name, "").split(separator) if part.strip())
+def _names(typed: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Read a list of columns."""
+    return tuple(part.strip() for part in typed.get(name, "").split(",") if part.strip())
+
+
+def _alone(typed: Mapping[str, str], name: str) -> str | None:
+    """Return the only column of a role; None if there is none."""
+    found = _names(typed, name)
+    if len(found) > 1:
+        raise InputError(f"{' and '.join(found)} are both “{ROLES[name]}”; choose that for one column")
+    return found[0] if found else None
+
+
+@dataclass(frozen=True)
+class PilotView:
+    """The pilot of a study as a picture, and in numbers."""
+
+    charts: tuple[Chart, ...]
+    rows: tuple[tuple[str, str, str], ...]  # decision, average, and within what it is for certain; the first
+    people: int
+
+
+MOST_ROWS = 12
+
+
+def pilot_view(study: Definition) -> PilotView | None:
+    """Draw what the people of a pilot answered along every numeric parameter; None without a pilot."""
+    if not (problem := study.direction.problem(study.problem)).pilot:
+        return None
+    space = space_of(problem.decisions)
+    told: dict[str, list[float]] = {}  # by decision: what was answered in all, its variance, and by how many
+    for group in problem.pilot:
+        spread = group.variances if group.variances is not None else np.full(len(group.mean), np.nan)
+        counts = group.answers if group.answers is not None else np.full(len(group.mean), group.people)
+        for point, mean, variance, count in zip(group.points, group.mean, spread, counts, strict=True):
+            known = told.setdefault(json.dumps(label_of(space, point)), [0.0, 0.0, 0.0])
+            for place, part in enumerate((mean * count, variance * count, count)):
+                known[place] += float(part)
+    labels = [json.loads(label) for label in told]
+    sums = np.array(list(told.values()))  # (decisions, 3)
+    mean, error = sums[:, 0] / sums[:, 2], 2 * np.sqrt(sums[:, 1]) / sums[:, 2]
+    charts, apart = [], float(np.ptp(mean))
+    for name, parameter in space.parameters.items():
+        values = sorted({label[name] for label in labels})
+        if isinstance(parameter, Choice) or len(values) < 2:
+            continue
+        same = [[at for at, label in enumerate(labels) if label[name] == value] for value in values]
+        means = [float(np.average(mean[at], weights=sums[at, 2])) for at in same]
+        errors = [float(np.sqrt((error[at] ** 2).sum()) / len(at)) for at in same]
+        series = [
+            Series.of("twice the error from", "likely", np.subtract(means, errors)),
+            Series.of("to", "likely", np.add(means, errors)),
+            Series.of("average of the pilot", "estimate", means),
+        ]
+        others = " (averages over the other parameters)" if len(space.parameters) > 1 else ""
+        title = f"What people answered along {name}{others}"
+        charts.append(
+            Chart(title, name, "answer", tuple(map(float, values)), tuple(series[2 * math.isnan(errors[0]) :]))
+        )
+    order = np.argsort(-mean, kind="stable")[:MOST_ROWS].tolist()
+    rows = tuple(
+        (describe(labels[at]), number(mean[at], apart), "–" if math.isnan(error[at]) else number(error[at], apart))
+        for at in order
+    )
+    return PilotView(tuple(charts), rows, sum(group.people for group in problem.pilot))
 
 
 # -- rehearsals: what a study would take and what it would find, if the model is right
@@ -256,7 +448,13 @@ class Price:
     error: str = ""  # why there are none
 
 
-def prices(tables: Mapping[str, Any], promises: Sequence[Promise], most: int, seconds: float) -> tuple[Price, ...]:
+def prices(
+    tables: Mapping[str, Any],
+    promises: Sequence[Promise],
+    most: int,
+    seconds: float,
+    tell: Callable[[int], None] = lambda done: None,
+) -> tuple[Price, ...]:
     """Rehearse a study file with each promise up to `most` times, as long as there is time for it.
 
     Promises take turns, and only truths that all of them have met count, so that every mean is about the same truths.
@@ -275,6 +473,7 @@ def prices(tables: Mapping[str, Any], promises: Sequence[Promise], most: int, se
         if any(isinstance(study, Definition) and len(done) == runs for study, done in zip(studies, found, strict=True)):
             break  # the time was over before the turn was
         took, runs = monotonic() - began, runs + 1
+        tell(runs)
     least = min(FEWEST, most)
     made = zip(promises, studies, found, strict=True)
     return tuple(_price(label, study, done[:runs], least) for (label, _), study, done in made)
@@ -308,6 +507,12 @@ def begin(definition: Mapping[str, Any]) -> str:
     return first.reason if isinstance(first, End) else ""
 
 
+def _tell(done: int) -> None:
+    """Tell the service how many parts of a computation are done."""
+    sys.stdout.buffer.write(DONE + str(done).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
 def report(course: Course) -> str:
     """Make the page about a study."""
     from voxpop.report.page import render  # which needs what draws pictures
@@ -315,7 +520,13 @@ def report(course: Course) -> str:
     return render(course)
 
 
-TASKS: dict[str, Callable[..., Any]] = {"calibrate": calibrated, "rehearse": prices, "begin": begin, "report": report}
+TASKS: dict[str, Callable[..., Any]] = {
+    "calibrate": calibrated,
+    "read": read,
+    "rehearse": partial(prices, tell=_tell),
+    "begin": begin,
+    "report": report,
+}
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -25,16 +26,16 @@ from voxpop.model.problem import Indices
 from voxpop.model.waves import Plan
 from voxpop.model.words import certified, counted, number
 from voxpop.privacy import Entry
-from voxpop.report.summary import Line, summarise
+from voxpop.report.summary import Line, headline, summarise
 from voxpop.report.tables import WaveTable, wave_table
-from voxpop.report.view import Column, Ends, Layout, View, window
+from voxpop.report.view import AHEAD, ANSWERS, TRYING, Column, Ends, View, window
 from voxpop.service.study.log import Record
 from voxpop.service.study.stages import Kind
 
 DIGITS = 6  # of numbers in charts: finer than any screen
 MOST_RAW = 2_000  # characters of an event that are part of the page
 MOST_POINTS = 300  # along a line
-MOST_LISTED = 25  # decisions
+MOST_LISTED = 6  # decisions
 MOST_CELLS = 28  # along each side of a map
 LEVELS = 9  # colours of a map
 FEWEST = 3  # points that make a line
@@ -78,6 +79,38 @@ class Bar:
     likely: tuple[float, float]
     likely_at: tuple[float, float]
     certified_at: tuple[float, float] | None  # None: nothing is certified
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A bar of what something costs: its parts by their style, where they begin and how long they are, of 100."""
+
+    name: str
+    total: float
+    parts: tuple[tuple[str, str, float, float, float], ...]  # style, name, amount, beginning, length
+    cut: bool  # it is far longer
+
+
+STYLES = {ANSWERS: "answers", TRYING: "trying", AHEAD: "ahead"}
+
+
+def _costs(view: View) -> tuple[Cost, ...]:
+    """Draw what the study costs beside what not asking would, as the report does."""
+    rows, end = view.costs
+    return tuple(
+        Cost(
+            row.name,
+            row.total,
+            tuple(
+                (STYLES.get(name, "lost"), name, value, 100 * left / end, 100 * max(0.0, min(value, end - left)) / end)
+                for (name, value), left in zip(
+                    row.parts, accumulate((value for _, value in row.parts), initial=0.0), strict=False
+                )
+            ),
+            row.total > end,
+        )
+        for row in rows
+    )
 
 
 @dataclass(frozen=True)
@@ -199,9 +232,9 @@ def _plain(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
 
 
-def _known(name: str, layout: Layout, then: Known) -> tuple[str, str, str, str]:
-    loss = "–" if then.expected_loss is None else number(then.expected_loss)
-    return name, layout.name(then.best), certified(then.certified, then.left == 1), loss
+def _known(name: str, view: View, then: Known) -> tuple[str, str, str, str]:
+    loss = "–" if then.expected_loss is None else view.said(then.expected_loss)
+    return name, view.layout.name(then.best), certified(then.certified, then.left == 1), loss
 
 
 def _waves_chart(course: Course) -> Chart | None:
@@ -288,8 +321,9 @@ class Findings:
     """What follows from the log alone."""
 
     view: View
-    first: list[Line]  # for whoever has ten seconds
-    others: list[Line]
+    headline: str  # for whoever has ten seconds
+    lines: list[Line]
+    costs: tuple[Cost, ...]
     charts: tuple[Chart, ...]
     map: Map | None
     bars: tuple[Bar, ...]
@@ -306,13 +340,14 @@ def findings_of(course: Course, events: Sequence[Record]) -> Findings:
     names = ["before", *(f"wave {wave.plan.wave}" for wave in course.closed)]
     return Findings(
         view,
-        [line for line in lines if line.first],
-        [line for line in lines if not line.first and line.name != "Model check"],
+        headline(course),
+        [line for line in lines if line.name != "Model check"],
+        _costs(view),
         _charts(view),
         _map(view),
         _bars(view),
         wave_table(course),
-        tuple(_known(name, view.layout, then) for name, then in zip(names, course.known, strict=True)),
+        tuple(_known(name, view, then) for name, then in zip(names, course.known, strict=True)),
         _waves_chart(course),
         promise_of(course),
         log_of(course, events),

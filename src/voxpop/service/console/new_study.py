@@ -1,14 +1,16 @@
-"""The screen that makes a new study: a pilot or a study file, what it says, a rehearsal, the rules, and the start.
+"""The screens that make a new study, in four steps: the pilot, the decisions, asking and privacy, the start.
 
-The study file is the state of the form: it comes with every page, goes back with every form, and is nowhere else. So
-any coordinator can take the next step, and going back or reloading breaks nothing. What can be typed beside it is made
-from the table of options (`model/options.py`).
+The first step reads a file, which the browser keeps in its form until the study is a draft. From then on the draft is
+the state of the form: a step shows it as a study file and replaces it, so any coordinator can take the next one, and
+going back or reloading breaks nothing. What can be typed is made from the table of options (`model/options.py`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,29 +24,41 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from voxpop.errors import InputError, require_choice
-from voxpop.io.studyfile import calendar_of, parse_study
+from voxpop.io.studyfile import calendar_of, parse_study, space_of
 from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
+from voxpop.model.menu import Menu
 from voxpop.model.money import Money
 from voxpop.model.options import Option, options_of
 from voxpop.model.problem import REWARD_RANGE
+from voxpop.model.words import describe
 from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
-from voxpop.service.console.computations import READING, Computations, Pilot
+from voxpop.service.console.computations import ROLE, ROLES, Computations, Pilot, Price, pilot_view
 from voxpop.service.console.forms import Form, decimal, whole
 from voxpop.service.console.pages import html, render
 from voxpop.service.console.screen import Console, FieldRefusal, Screens, form, page
 from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
-from voxpop.service.study.definition import Definition, Rules, definition_of, require_code, require_name
+from voxpop.service.study import life
+from voxpop.service.study.definition import (
+    Definition,
+    Rules,
+    definition_of,
+    require_code,
+    require_name,
+    study_text,
+)
 
 MOST_PILOT = 20 * 2**20  # bytes
 MOST_STUDY_FILE = 8 * 2**20
 MOST_HISTORY = 2**20
 MOST_BODY = MOST_PILOT + MOST_HISTORY + 2**16  # with the other fields of the form
-REHEARSALS, SECONDS = 10, 6.0  # of the chosen promise
-COMPARED, COMPARE_SECONDS = 6, 12.0  # of every promise
+REHEARSALS, SECONDS = 20, 60.0  # of the chosen promise
+COMPARED, COMPARE_SECONDS = 6, 90.0  # of every promise
+LAST_SECONDS = 120.0  # of any rehearsal, after which it is ended
+MOST_SHOWN = 60  # values of a parameter that a field shows
 EPSILON = 5.0  # that is promised unless something else is typed
 
 Typed = Mapping[str, str]  # what is in the form's fields, by their names
@@ -112,9 +126,17 @@ DIRECTION = Option(
     label="What is best",
     help="Maximize rewards, or minimize costs: devices then record costs, and the least is best.",
 )
+ONLY = Option(
+    "only",
+    "",
+    str,
+    label="Only such decisions",
+    help="A formula, such as price <= 3 or plan == 'plus'. Empty: all combinations.",
+)
 STUDY = (Field(HORIZON), Field(REWARD), Field(DIRECTION), Field(REWARD_RANGE, "model"))
 WORTH = tuple(Field(one, "money") for one in options_of(Money))
-ASKING = (*STUDY, *(Field(one, "service") for one in options_of(Rules)), *WORTH)
+RULES = tuple(Field(one, "service") for one in options_of(Rules))
+ASKING = (*STUDY, *RULES, *WORTH)
 CALENDAR = tuple(Field(one, "calendar") for one in options_of(Calendar))
 STOPPING = tuple(Field(one, "policy") for one in policy_options(DEFAULT) if one.panel and one.name != "who")
 TRUST = [release_type_of(model) for model in (NoPrivacy.model, *RELEASES)]  # the trust models, by their releases
@@ -141,12 +163,62 @@ def typed_of(file: str, tables: dict[str, Any]) -> dict[str, str]:
     found = {field.name: _table(tables, field.table).get(field.option.name) for field in fields}
     typed = {name: "" if value is None else written(value) for name, value in found.items()}
     model = str(_table(tables, "privacy").get("model", NoPrivacy.model))
-    return {**typed, "name": name or "study", "enrolment": "", "privacy_model": model}
+    return {**typed, **ladder_of(tables), "name": name or "study", "enrolment": "", "privacy_model": model}
+
+
+def ladder_of(tables: dict[str, Any]) -> dict[str, str]:
+    """Return what the form shows of the decisions that exist: the values of each number, and a formula."""
+    decisions, found = _table(tables, "decisions"), dict[str, str]()
+    for name, table in _table(tables, "parameters").items():
+        if isinstance(table, dict) and table.get("type") != "choice":
+            values = table.get("values") or sorted({label.get(name) for label in decisions.get("allowed", ())})
+            found[f"values_{name}"] = written(values)
+            found[f"step_{name}"] = written(table["step"]) if "step" in table else ""
+            found[f"points_{name}"] = written(table["points"]) if "points" in table else ""
+    return {**found, "decisions_only": str(decisions.get("only", ""))}
+
+
+def _climb(tables: dict[str, Any], typed: Typed) -> None:
+    """Put the values and the formula that were typed into the tables, unless they say nothing new."""
+    shown = ladder_of(tables)
+    if all(typed.get(name, text) == text for name, text in shown.items()):
+        return
+    said = {**shown, **{name: typed[name] for name in shown if name in typed}}
+    tables["decisions"] = {"only": said["decisions_only"]} if said["decisions_only"] else {}
+    for name, table in tables["parameters"].items():
+        if f"values_{name}" not in shown:
+            continue
+        for key in ("values", "step", "points"):
+            table.pop(key, None)
+        new = [key for key in ("step", "points", "values") if said[f"{key}_{name}"] != shown[f"{key}_{name}"]]
+        key = next((key for key in (*new, "step", "points", "values") if (text := said[f"{key}_{name}"])), "values")
+        text = said[f"{key}_{name}"]
+        with at_field(f"{key}_{name}"):
+            if key == "points":
+                table["points"] = whole("The number of values", text)
+            elif key == "step":
+                table["step"] = decimal("The step", text)
+            else:
+                listed = [decimal(f"A value of {name}", part) for part in text.split(", " if ", " in text else ",")]
+                integer = table.get("type") == "integer"
+                table["values"] = [int(value) if integer and value % 1 == 0 else value for value in listed]
+            said_alone: Any = {key: {name: table[key]}}
+            Menu.of(**said_alone).decisions(space_of({"parameters": {name: table}}))
+
+
+@contextmanager
+def at_field(name: str) -> Iterator[None]:
+    """Blame a field for what is refused here."""
+    try:
+        yield
+    except InputError as error:
+        raise FieldRefusal(name, str(error)) from None
 
 
 def entered(tables: dict[str, Any], typed: Typed) -> dict[str, Any]:
     """Return the tables of a study file with what was typed in place of what they said."""
     made = deepcopy(tables)
+    _climb(made, typed)
     for field in (*ASKING, *CALENDAR, *stopping_of(tables), *PROMISED):
         if field.name in typed:
             table = _table(made, field.table)
@@ -180,32 +252,93 @@ def _require_dates(table: dict[str, Any]) -> None:
 
 
 def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
-    """Make the name and the definition of the new study; refuse what cannot be used."""
-    name = require_name(typed.get("name", ""))
+    """Make the name and the definition of the new study; refuse what cannot be used, at the field that is to blame."""
+    with at_field("name"):
+        name = require_name(typed.get("name", ""))
     tables = entered(parse_study(Path(file), text), typed)
-    return name, definition_of(Path(file), {**tables, "name": name})[1]
+    try:
+        return name, definition_of(Path(file), {**tables, "name": name})[1]
+    except InputError as error:
+        raise blamed(error) from None
+
+
+def blamed(error: InputError) -> InputError | FieldRefusal:
+    """Find the field that an error of the whole study is about: the one whose option it names."""
+    said = re.sub(r"\W+", " ", str(error).replace("_", "\0")).replace("\0", "_").lower().split()
+    fields = [Field(ONLY, "decisions"), *CALENDAR, *PROMISED, *STOPPING, *RULES, *STUDY, *WORTH]
+    found = [(said.index(field.option.name), field.name) for field in fields if field.option.name in said]
+    if "formula" in said or "leaves" in said:
+        return FieldRefusal("decisions_only", str(error))
+    return FieldRefusal(min(found)[1], str(error)) if found else error
+
+
+STEPS = {"pilot": "Pilot", "decisions": "Decisions", "people": "People", "rehearsal": "Start"}
+NEXT = dict(zip(STEPS, [*STEPS][1:], strict=False))
 
 
 class NewStudyScreen(Screens):
-    """The handlers of the screen; nothing is kept between them, and what is uploaded is limited before it is read."""
+    """The handlers of the screens; what is uploaded is limited before it is read, and kept only as a draft."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self.computations = Computations()
+        self.computations, self.rehearsals = Computations(), Computations(LAST_SECONDS)
+        self._results: dict[str, tuple[str, Any]] = {}  # the last rehearsal of each draft that said something
 
     @property
     def _second(self) -> bool:
         """Whether a shuffler or helper is there."""
         return self.coordinator.context.shuffler is not None
 
+    # -- the first step: a file
+
     @page("/new", "manager")
     def ask(self, request: Request) -> Response:
-        """Ask for a file; an address can say how to read it."""
-        return self._ask(request, {name: request.query_params.get(name, "") for name in READING})
+        """Ask for a file, or begin with a copy of a study."""
+        if source := request.query_params.get("from", ""):
+            definition = self._definition(source)
+            return self._first(request, f"{source}.toml", study_text(source, definition), name=self._free(source))
+        return self._first(request)
 
-    def _ask(self, request: Request, typed: Typed, status: int = 200, error: str = "") -> Response:
-        most = {"most": MOST_PILOT, "most_file": MOST_STUDY_FILE, "most_history": MOST_HISTORY}
-        return self.console.show(request, "new", status, reading=READING, typed=typed, error=error, **most)
+    def _definition(self, study: str) -> Definition:
+        return self.coordinator.snapshots.current(study).definition
+
+    def _free(self, wanted: str) -> str:
+        """Return a name that no study has, which is the wanted one if possible."""
+        taken, stem = set(self.coordinator.studies()), wanted[:60]
+        names = [wanted, *(f"{stem}-{number}" for number in range(2, 100))]
+        return next((name for name in names if name not in taken), wanted)
+
+    def _first(
+        self,
+        request: Request,
+        file: str = "",
+        text: str = "",
+        pilot: Pilot | None = None,
+        error: str = "",
+        name: str = "",
+        typed: Typed | None = None,
+    ) -> Response:
+        """Show the first step, or the part of it that says how a file was read."""
+        made = definition_of(Path(file), parse_study(Path(file), text))[1] if text else None
+        shown = {
+            "file": file,
+            "text": text,
+            "pilot": pilot,
+            "error": error,
+            "field": "pilot",
+            "name": name,
+            "typed": typed or {},
+            "roles": ROLES,
+            "picture": None if made is None else pilot_view(made),
+            "most": MOST_PILOT,
+            "most_history": MOST_HISTORY,
+        }
+        if blamed := (typed or {}).get("blame") or (pilot.blamed if pilot is not None else ""):
+            shown["field"] = blamed
+        status = 422 if error else 200
+        if "hx-request" in request.headers:
+            return html(render("parts/pilot", request.state.session, request.url.path, **shown), status)
+        return self.console.show(request, "new", status, steps=STEPS, step="pilot", **shown)
 
     @page("/new/rehearsal", "manager")
     @page("/new/study", "manager")
@@ -215,98 +348,141 @@ class NewStudyScreen(Screens):
 
     @form("/new", "manager", MOST_BODY)
     def upload(self, request: Request, sent: Form) -> Response:
-        """Read the file, and show what it says; if it cannot be used, say why beside the form."""
-        typed = {name: sent.text(name) for name in READING}
+        """Read the file, and show what it says and how its columns were read; if it cannot be used, say why there."""
+        typed = {
+            name: sent.text(name) for name in sent if name.startswith(ROLE) or name in ("minimize", "history_column")
+        }
+        name = sent.text("name")
         try:
-            return self._plan(request, *self._read(sent, typed))
-        except (InputError, Refusal) as error:
-            return self._ask(request, typed, getattr(error, "status", 422), str(error))
+            file, text, pilot = self._read(sent, typed)
+            error = "" if pilot is None else pilot.error
+            stem = "" if not text else typed_of(file, parse_study(Path(file), text))["name"]
+            return self._first(request, file, text, pilot, error, name or self._free(stem), typed)
+        except (InputError, Refusal) as refused:
+            return self._first(request, error=str(refused), name=name, typed=typed)
 
     def _read(self, sent: Form, typed: Typed) -> tuple[str, str, Pilot | None]:
         """Return the name and the text of a study file, and the pilot from which it was made, if there is one."""
         file, content = sent.file("pilot")
-        if file or content:
+        if not file and not content:
+            raise InputError("no file was chosen; choose a pilot (CSV) or a study file (TOML)")
+        if not file.lower().endswith(".toml"):
             history = sent.file("history")
             if len(history[1]) > MOST_HISTORY:
                 raise InputError(f"{history[0]!r:.80} is larger than 1 MiB; give its last 1,500 rounds, which count")
-            found = self._compute("calibrate", file=file, content=content, typed=typed, history=history)
-            pilot = msgspec.convert(found, Pilot)
+            given = {"file": file, "content": content, "typed": typed, "history": history}
+            pilot = msgspec.convert(self._compute("read", **given), Pilot)
             return pilot.file, pilot.text, pilot
-        file, content = sent.file("study")
-        if not file:
-            raise InputError("no file was chosen; choose a pilot (CSV) or a study file (TOML)")
         if len(content) > MOST_STUDY_FILE:
             most = MOST_STUDY_FILE // 2**20
             raise InputError(f"{file!r:.80} is larger than {most} MB; create it with: voxpop study create")
         try:
-            return file, content.decode("utf-8-sig"), None
+            text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
             sentence = f"{file!r:.80} is no text, so it is no study file; choose a file that ends in .toml"
             raise InputError(sentence) from None
+        plan_of(file, text, {**typed_of(file, parse_study(Path(file), text)), "name": "study"})
+        return file, text, None
 
     def _compute(self, task: str, **given: Any) -> Any:
         return from_thread.run(partial(self.computations.run, task, **given))
 
-    def _plan(
-        self, request: Request, file: str, text: str, pilot: Pilot | None, typed: Typed | None = None, **more: Any
+    # -- the other steps: a draft
+
+    @page("/studies/{study}/plan/{step}", "manager")
+    def step(self, request: Request, study: str, step: str) -> Response:
+        """Show a step of a draft."""
+        if not life.is_draft(self.database, study):
+            return self.console.moved(request, f"/studies/{study}")
+        if step not in STEPS or step == "pilot":
+            raise Refusal(404, f"there is no step {step!r:.40}; take one of the page of the draft")
+        return self._step(request, study, step, study_text(study, self._definition(study)))
+
+    def _step(
+        self, request: Request, study: str, step: str, text: str, typed: Typed | None = None, **more: Any
     ) -> Response:
-        """Check a study file as it is, and show it with the form; what is `typed` stays.
-
-        Like every page it is stored in no browser, because it holds the pilot's averages.
-        """
-        tables = parse_study(Path(file), text)
-        usual = typed_of(file, tables)
-        problem = plan_of(file, text, usual)[1].problem
-        view = {
-            "file": file,
-            "text": text,
-            "pilot": pilot,
-            "typed": {**usual, **(typed or {})},
-            "decisions": problem.size,
-            "people": sum(group.people for group in problem.pilot),
-            "second": self._second,
+        tables = parse_study(Path(study), text)
+        definition = self._definition(study)
+        shown: dict[str, Any] = {
+            "study": study,
+            "step": step,
+            "steps": STEPS,
+            "next": NEXT.get(step, ""),
+            "typed": {**typed_of(study, tables), **(typed or {})},
+            "parameters": tables["parameters"],
+            "decisions": list(map(describe, definition.problem.decisions[:MOST_SHOWN])),
+            "size": definition.problem.size,
+            "picture": pilot_view(definition),
+            "fields": {"study": STUDY, "worth": WORTH, "calendar": CALENDAR, "rules": RULES, "promised": PROMISED},
+            "only": Field(ONLY, "decisions"),
             "stopping": stopping_of(tables),  # empty: the file's policy has rules of its own
+            "zones": sorted(available_timezones()),
+            "trust_models": TRUST,
+            "second": self._second,
+            "error": "",
+            "field": "",
+            **more,
         }
-        shown = {"asking": ASKING, "calendar": CALENDAR, "zones": sorted(available_timezones()), "promised": PROMISED}
-        rehearsal = {"prices": (), "compare": False, "reward": "", "dates": None, **more}
-        return self.console.show(request, "new_plan", view=view, trust_models=TRUST, **{**shown, **rehearsal})
-
-    @form("/new/rehearsal", "manager", MOST_BODY)
-    def rehearse(self, request: Request, session: Session, sent: Form) -> Response:
-        """Rehearse what is in the form, or compare the trust models."""
-        file, text, typed = _sent(sent)
-        compare = sent.text("compare") == "yes"
-        tables, promises = self._promises(file, text, typed, compare)
-        most, seconds = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
-        found = self._compute("rehearse", tables=tables, promises=promises, most=most, seconds=seconds)
-        measure = Direction.of(tables.get("direction", Direction.MAXIMIZE)).measure
-        shown = {"prices": found, "compare": compare, "reward": tables.get("reward", measure)}
-        shown["dates"] = calendar_of(Path(file), tables)
+        shown["rehearsal"] = self._rehearsal(study, tables, step == "people", begin=False)
         if "hx-request" in request.headers:
-            return html(render("parts/rehearsal", session, request.url.path, **shown))
-        return self._plan(request, file, text, None, typed, **shown)
+            part = render("parts/step", request.state.session, request.url.path, **shown)
+            return html(part, 422 if shown["error"] else 200)
+        return self.console.show(request, "new_step", 422 if shown["error"] else 200, **shown)
 
-    def _promises(self, file: str, text: str, typed: Typed, compare: bool) -> tuple[dict[str, Any], list[Any]]:
-        """Return the study file with what was typed, and its promise, or every promise that can be made here."""
-        tables = parse_study(Path(file), text)
-        chosen = entered(tables, typed)
-        made = [chosen.get("privacy")]
-        if compare:
-            models = [kind.model for kind in TRUST if self._second or kind.second is None]
-            made = [entered(tables, {**typed, "privacy_model": model}).get("privacy") for model in models]
-        return chosen, [(_label(promise), promise) for promise in made]
+    def _sent(self, sent: Form) -> tuple[str, str, dict[str, str]]:
+        """Return the study file and what was typed beside it; without a file, that of the draft."""
+        text, name = sent.text("text"), sent.text("name")
+        if not text:
+            with at_field("name"):
+                text = study_text(require_name(name), self._definition(name))
+        fields = (*ASKING, *CALENDAR, *STOPPING, *PROMISED)
+        names = {"name", "enrolment", "privacy_model", *(field.name for field in fields)}
+        ladder = re.compile("(values|step|points)_|decisions_only$")
+        typed = {name: sent.text(name) for name in sent if name in names or ladder.match(name)}
+        if "privacy_model" not in typed:
+            typed["privacy_model"] = typed_of("study", parse_study(Path("study"), text))["privacy_model"]
+        return sent.text("file") or "study.toml", text, typed
 
     @form("/new/study", "manager", MOST_BODY)
     def create(self, request: Request, caller: str, sent: Form) -> Response:
-        """Save the study, or start it; sending the form twice makes one study."""
-        name, definition = plan_of(*(given := _sent(sent)))
-        draft, code = sent.text("then") != "start", given[2].get("enrolment")
-        code = require_code(code) if code else None
-        if not draft:
-            self._refuse_nobody(definition)
-        self.coordinator.create(name, definition, code, draft, caller)
-        self.console.nudge(name)
-        return self.console.moved(request, f"/studies/{name}")
+        """Save the study as a draft and go on to a step, or start it; sending the form twice makes one study."""
+        then, at, (file, text, typed) = sent.text("then"), sent.text("step"), self._sent(sent)
+        try:
+            name, definition = plan_of(file, text, typed)
+            code = typed.get("enrolment")
+            with at_field("enrolment"):
+                code = require_code(code) if code else None
+            if then == "start":
+                self._refuse_nobody(definition)
+            elif then in STEPS:
+                study_text(name, definition)  # so that the next step can show it
+            if then not in STEPS or not self._is_same(name, definition):
+                self._refuse_taken(name, sent)
+                self.coordinator.create(name, definition, code, then != "start", caller)
+                self.console.nudge(name)
+        except (InputError, Refusal) as refused:
+            field = refused.field if isinstance(refused, FieldRefusal) else ""
+            if at in NEXT.values():
+                study = typed.get("name", "")
+                return self._step(request, study, at, text, typed, error=str(refused), field=field)
+            if at == "pilot":
+                typed_name = typed.get("name", "")
+                return self._first(request, file, text, error=str(refused), name=typed_name, typed={"blame": field})
+            raise
+        return self.console.moved(request, f"/studies/{name}/plan/{then}" if then in STEPS else f"/studies/{name}")
+
+    def _is_same(self, name: str, definition: Definition) -> bool:
+        """Return True if this is the draft already."""
+        try:
+            known = life.is_draft(self.database, name)
+        except Refusal:
+            return False
+        return known and self._definition(name).encode() == definition.encode()
+
+    def _refuse_taken(self, name: str, sent: Form) -> None:
+        """Refuse to replace a draft by one that begins with another file, unless that was said."""
+        if sent.text("step") == "pilot" and name in self.coordinator.studies() and not sent.text("replace"):
+            raise FieldRefusal("name", f"there is a study {name!r} already; choose another name")
 
     def _refuse_nobody(self, definition: Definition) -> None:
         """Refuse to start a study that would end at once, for good: its name could not be used again."""
@@ -320,16 +496,49 @@ class NewStudyScreen(Screens):
                 "people are promised, or save it as a draft and start that"
             )
 
+    # -- rehearsals
 
-def _sent(sent: Form) -> tuple[str, str, dict[str, str]]:
-    """Return the study file and what was typed beside it."""
-    text = sent.text("text")
-    if not text:
-        raise InputError("the study file is missing; begin again at /new")
-    fields = (*ASKING, *CALENDAR, *STOPPING, *PROMISED)
-    names = ("name", "enrolment", "privacy_model", *(field.name for field in fields))
-    typed = {name: sent.text(name) for name in names if name in sent}
-    return sent.text("file") or "study.toml", text, typed
+    @form("/new/rehearsal", "manager", MOST_BODY)
+    def rehearse(self, request: Request, session: Session, sent: Form) -> Response:
+        """Begin to rehearse what is in the form, or to compare the trust models; or say how far that is."""
+        _, text, typed = self._sent(sent)
+        tables, compare = entered(parse_study(Path("study"), text), typed), sent.text("compare") == "yes"
+        found = self._rehearsal(typed.get("name", ""), tables, compare, begin=True)
+        if "hx-request" in request.headers:
+            return html(render("parts/rehearsal", session, request.url.path, rehearsal=found))
+        return self.console.moved(request, f"/studies/{typed['name']}/plan/{'people' if compare else 'rehearsal'}")
+
+    def _rehearsal(self, study: str, tables: dict[str, Any], compare: bool, begin: bool) -> dict[str, Any]:
+        """Say how far the rehearsal of a study is, and what it has found; begin it if it is not known."""
+        made = [tables.get("privacy")]
+        if compare:
+            models = [kind.model for kind in TRUST if self._second or kind.second is None]
+            typed = {field.name: typed_of("study", tables)[field.name] for field in PROMISED}
+            made = [entered(tables, {**typed, "privacy_model": model}).get("privacy") for model in models]
+        promises = [(_label(promise), promise) for promise in made]
+        most, seconds = (COMPARED, COMPARE_SECONDS) if compare else (REHEARSALS, SECONDS)
+        told = {name: table for name, table in tables.items() if name != "name"}
+        key = hashlib.sha256(msgspec.json.encode((told, promises, most))).hexdigest()
+        given = {"tables": tables, "promises": promises, "most": most, "seconds": seconds}
+        job = self.rehearsals.known(key)
+        if begin and (job is None or (job.over and not any(price["runs"] for price in job.found or ()))):
+            job = from_thread.run(partial(self.rehearsals.begin, key, "rehearse", **given))
+        good = job is not None and bool(job.found) and any(price["runs"] for price in job.found)
+        if job is not None and good:
+            self._results[f"{study} {compare}"] = key, job.found
+        last = self._results.get(f"{study} {compare}")
+        measure = Direction.of(tables.get("direction", Direction.MAXIMIZE)).measure
+        return {
+            "study": study,
+            "job": job,
+            "compare": compare,
+            "most": most,
+            "error": "" if job is None or good or not job.over else job.error or job.found[0]["error"],
+            "prices": [] if last is None else [msgspec.convert(each, Price) for each in last[1]],
+            "older": last is not None and last[0] != key,  # about other settings
+            "reward": tables.get("reward", measure),
+            "dates": calendar_of(Path("study"), tables),
+        }
 
 
 def _label(promise: Any) -> str:

@@ -87,7 +87,12 @@ def sentence(text: str) -> str:
     >>> sentence("nothing was deleted")
     'Nothing was deleted.'
     """
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{upper_first(text)}."
+
+
+def upper_first(text: str) -> str:
+    """Begin with a capital letter, and leave the others as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def badge(state: State) -> str:
@@ -107,6 +112,7 @@ FILTERS = {
     "counted": counted,
     "number": number,
     "sentence": sentence,
+    "upper_first": upper_first,
 }
 
 

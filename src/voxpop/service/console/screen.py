@@ -178,6 +178,7 @@ class Console:
     nudge: Callable[[str], None]  # makes the scheduler look at a study at once
     problem: Callable[[], Coroutine[Any, Any, str | None]]  # says why the service cannot work, in one sentence
     workers: int = 1  # processes that serve together
+    lag: Callable[[], float] = lambda: 0.0  # seconds since studies were last looked at
     hub: Hub = field(default_factory=Hub)
 
     @property

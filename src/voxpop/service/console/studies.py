@@ -6,7 +6,7 @@ then how far it is, everything that it rests on, and the buttons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -23,6 +23,7 @@ from voxpop.model.calendar import Calendar
 from voxpop.model.words import counted
 from voxpop.report.tables import exported
 from voxpop.service import audit
+from voxpop.service.console import sample
 from voxpop.service.console.computations import Computations
 from voxpop.service.console.findings import Findings, findings_of
 from voxpop.service.console.forms import Form
@@ -32,7 +33,7 @@ from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study import life, log, overview
 from voxpop.service.study.coordinator import Coordinator
-from voxpop.service.study.definition import last_round
+from voxpop.service.study.definition import last_round, study_text
 from voxpop.service.study.invitations import Invitations
 from voxpop.service.study.life import Wanted
 from voxpop.service.study.log import Snapshot
@@ -53,11 +54,12 @@ class StudyLine:
     glance: Glance
     closes: str  # when the wave closes, or goes on
     alerts: tuple[str, ...]
+    owner: str = ""  # who made it
 
 
-def line_of(glance: Glance, now: float, last: LastRelease | None = None) -> StudyLine:
+def line_of(glance: Glance, now: float, last: LastRelease | None = None, owner: str = "") -> StudyLine:
     """Say in words what a glance shows; `last` is the last release that the record outside the database knows."""
-    return StudyLine(glance, _closes(glance, now), tuple(_alerts(glance, now, last)))
+    return StudyLine(glance, _closes(glance, now), tuple(_alerts(glance, now, last)), owner)
 
 
 def _closes(glance: Glance, now: float) -> str:
@@ -105,12 +107,21 @@ def _lost(glance: Glance, last: LastRelease | None) -> Lost | None:
 def list_view(console: Console, principal: Principal) -> tuple[StudyLine, ...]:
     """Look at all studies that somebody may see."""
     context, lines = console.coordinator.context, []
+    owners = audit.creators(console.coordinator.database) if principal.operates else {}
     for glance in overview.look(context):
         if principal.sees(glance.study) and (glance.life != Life.DRAFT or principal.sees_drafts):
             asks = context.released is not None and glance.closes_at is not None
             last = context.released.of(glance.study) if asks and context.released else None
-            lines.append(line_of(glance, console.now, last))
+            lines.append(line_of(glance, console.now, last, owners.get(glance.study, "")))
     return tuple(lines)
+
+
+SORTS: dict[str, Callable[[StudyLine], Any]] = {  # what the list can be ordered by, beside the name
+    "state": lambda line: [*State].index(line.glance.state),
+    "people": lambda line: -line.glance.registered,
+    "deadline": lambda line: line.glance.closes_at or float("inf"),
+    "owner": lambda line: line.owner,
+}
 
 
 def found_in(lines: Sequence[StudyLine], request: Request) -> dict[str, Any]:
@@ -118,7 +129,11 @@ def found_in(lines: Sequence[StudyLine], request: Request) -> dict[str, Any]:
     text, archived = request.query_params.get("q", "").strip()[:64], "archived" in request.query_params
     old = {line.glance.study for line in lines if line.glance.state == State.ARCHIVED}
     found = [one for one in lines if text.lower() in one.glance.study and (archived or one.glance.study not in old)]
+    order = request.query_params.get("sort", "")
+    if order in SORTS:
+        found.sort(key=SORTS[order])
     return {
+        "sort": order if order in SORTS else "name",
         "lines": found[:MOST_SHOWN],
         "found": len(found),
         "all": len(lines),
@@ -147,19 +162,27 @@ class StudiesScreen(Screens):
         same = f"studies {principal.operates or sorted(principal.studies)} {principal.sees_drafts}"
         return Feed(same, lambda: list_view(self.console, principal), narrow=lambda lines: found_in(lines, request))
 
+    @form("/sample", "manager")
+    def watch_sample(self, request: Request, caller: str, sent: Form) -> Response:
+        """Begin a sample study in which simulated people take part."""
+        study = sample.begin(self.coordinator, caller)
+        self.console.nudge(study)
+        return self.console.moved(request, f"/studies/{study}")
+
     @live_page("/studies/{study}/people", "session", "people")
     def people(self, request: Request, study: str) -> Feed:
         """Show how many people take part."""
         return Feed(f"people {study}", lambda: people_view(self.console, study))
 
 
-PARTS = ("answer", "actions", "wave", "estimate", "waves", "privacy", "log")
+PARTS = ("answer", "actions", "wave", "estimate", "figures", "waves", "privacy", "log")
 KNOWN = 16  # studies whose findings are kept, until something is released
 MOST_ENTRIES = 50  # of the audit trail
 MOST_TURNS = 12  # of the open wave that are part of the page
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
+    "toml": "application/toml",
     "html": "text/html; charset=utf-8",
     "ics": "text/calendar; charset=utf-8",
 }
@@ -169,6 +192,7 @@ FILES = {  # that can be taken, and what they hold
     "waves.csv": "every wave: what it asked, brought and cost",
     "answers.csv": "the average answers; nothing about single people",
     "study.json": "all tables and the summary",
+    "study.toml": "the study file, which makes the same study again",
     "report.html": "a page with pictures that needs nothing else, to read and to send",
 }
 
@@ -265,15 +289,18 @@ class StudyScreen(Screens):
         if file not in (*FILES, *SCHEDULES):
             raise Refusal(404, f"there is no file {file!r:.60} of this study; take one of those on its page")
         stem, _, ending = file.partition(".")
+        content: str | bytes
         if file in SCHEDULES:
             content = await run_in_threadpool(_schedule, self.coordinator, study, ending)
         else:
             course = (await run_in_threadpool(self.coordinator.snapshots.current, study)).undated
-            if ending == "html":
+            if ending == "toml":
+                content = study_text(study, self.coordinator.snapshots.current(study).definition)
+            elif ending == "html":
                 content = await self._computations.run("report", course=course)
             else:
                 content = await run_in_threadpool(exported, course, f".{ending}", stem)
-        name = f"{study}.json" if ending == "json" else f"{study}-{file}"
+        name = f"{study}.{ending}" if ending in ("json", "toml") else f"{study}-{file}"
         headers = {**PAGE_HEADERS, "content-disposition": f'attachment; filename="{name}"'}
         return Response(content, headers=headers, media_type=MEDIA_TYPES[ending])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import time
+from pathlib import Path
+from shutil import disk_usage
 from typing import Any, cast, get_args
 from urllib.parse import urlencode
 
@@ -15,7 +17,7 @@ from starlette.responses import Response
 from voxpop import __version__
 from voxpop.errors import InputError, require_choice
 from voxpop.io.frames import as_csv
-from voxpop.service import audit, operators
+from voxpop.service import audit, logs, operators
 from voxpop.service.audit import Action
 from voxpop.service.console.forms import Form
 from voxpop.service.console.pages import PAGE_HEADERS, duration, iso
@@ -30,6 +32,8 @@ from voxpop.service.stores.migrate import facts_of
 STARTED = time.monotonic()
 LOOK_SECONDS = 5.0  # between two looks at the system, each of which writes to the database and asks the shuffler
 MOST_EXPORTED = 100_000
+OLD_BACKUP = 2 * 86400.0  # seconds
+LEAST_FREE = 0.1  # of a disk, below which it is called full
 MOST_SHOWN = 50  # entries of the audit trail on a page
 
 
@@ -41,12 +45,20 @@ def system_view(console: Console) -> dict[str, Any]:
         facts = facts_of(console.coordinator.database)
     except Exception as error:  # the page must say so, whatever it is
         failed = cause(error)
-    link = console.coordinator.context.shuffler
+    link, database = console.coordinator.context.shuffler, console.coordinator.database
+    disk = disk_usage(Path(database.engine.url.database or ".").resolve().parent) if database.embedded else None
+    backups = [] if failed else audit.trail(database, most=1, action=audit.Action.BACKED_UP)
     return {
         "problem": problem,  # why the service cannot work
         "database": facts,  # None: it does not answer
         "database_problem": failed,
         "shuffler": (link.url, link.problem()) if isinstance(link, HttpShuffler) else None,
+        "disk": disk,  # None: of PostgreSQL, its own server knows
+        "disk_full": disk is not None and disk.free < LEAST_FREE * disk.total,
+        "backup": backups[0] if backups else None,
+        "backup_old": not backups or console.now - backups[0].at > OLD_BACKUP,
+        "lag": round(console.lag()),
+        "faults": tuple(logs.recent),  # of this process
         "workers": console.workers,  # processes that serve together
         "watching": console.hub.streams,  # pages that this process keeps up to date
         "running": duration(time.monotonic() - STARTED),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from voxpop.errors import InputError, require_choice, said_of
 from voxpop.io.files import read_text
+from voxpop.io.recovered import tables_of
 from voxpop.io.schema import asks_again
 from voxpop.io.studyfile import calendar_of, direction_of, money_of, parse_study, privacy_of, strata_of, study_of
 from voxpop.journal import journal
@@ -237,6 +238,30 @@ def definition_of(path: Path, data: Mapping[str, Any]) -> tuple[str, Definition]
         definition = Definition(direction.problem(problem), policy, privacy, **said, rules=rules)
     name = re.sub(r"[^a-z0-9]+", "-", str(data.get("name", path.stem)).lower()).strip("-")
     return require_name(name[:63]), definition
+
+
+def study_text(name: str, definition: Definition) -> str:
+    """Write the study file that makes this study; refuse one that would make another."""
+    import tomlkit
+
+    rules = {key: value for key, value in asdict(definition.rules).items() if value != getattr(Rules(), key)}
+    tables = {**tables_of(definition), "name": name, **({"service": rules} if rules else {})}
+    text = tomlkit.dumps(tables)
+    made = definition_of(Path(f"{name}.toml"), parse_study(Path(f"{name}.toml"), text))[1]
+    if not alike(made.encode(), definition.encode()):
+        raise InputError(f"no study file makes the study {name!r} again; take what is stored: everything (JSON)")
+    return text
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Tell whether two definitions as plain data are the same, up to the last digits of numbers."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float) or isinstance(other, float):
+        return one is not None and other is not None and math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+    return bool(one == other)
 
 
 def require_code(code: str) -> str:

@@ -104,7 +104,8 @@ class CoordinatorApp(Service):
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
         self.newcomers = RateLimit(newcomers / 3600, max(1.0, newcomers))  # who register, an hour, from one address
         self.scheduler = Scheduler(coordinator)
-        self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers)
+        lag = self.telemetry.lag = lambda: self.scheduler.lag
+        self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers, lag)
         self.sign_in, self.courier = SignIn(self.console, provider), Courier(coordinator.context, outside)
         self.screens: list[object] = [
             one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)
@@ -119,7 +120,6 @@ class CoordinatorApp(Service):
             "shuffler": self.shuffler,
             **self.sign_in.checks,
         }
-        self.telemetry.lag = lambda: self.scheduler.lag
         self._waiting = 0  # requests that wait for another decision
         self._study_metrics = StudyMetrics(coordinator.context)
         self.registrations: GroupWriter[participants.Newcomer, bool | Refusal] = GroupWriter(

@@ -14,11 +14,12 @@
     drawn.get(place)?.plot.destroy();
     const chart = JSON.parse(text), look = getComputedStyle(place), colour = (name) => look.getPropertyValue("--" + name);
     const bands = [], series = chart.series.map((each, at) => {
-      const role = roles[each.role], stroke = colour(each.role);
-      if (role.band && chart.series[at + 1]?.role === each.role) bands.push({ series: [at + 2, at + 1], fill: colour(each.role + "-fill") });
+      const role = roles[each.role], stroke = colour(each.role), next = chart.series[at + 1], band = role.band && next?.role === each.role;
+      if (band) bands.push({ series: [at + 2, at + 1], fill: colour(each.role + "-fill") });
+      const value = (_, value, __, place) => number(value) + (band && value != null ? " to " + number(next.values[place]) : "");
       return {
-        label: each.label, width: role.width || 0, stroke: role.width === 0 ? undefined : stroke, dash: role.dash, spanGaps: !role.dots,
-        paths: role.dots ? () => null : undefined, value: (_, value) => number(value),
+        label: band ? each.label.replace(/ from$/, "") : each.label, class: role.band && !band ? "twin" : undefined, value, width: role.width || 0, stroke: role.width === 0 ? undefined : stroke, dash: role.dash, spanGaps: !role.dots,
+        paths: role.dots ? () => null : undefined,
         points: { show: !!role.dots || chart.x.length < 12, size: role.size || 5, stroke, fill: stroke },
       };
     });
@@ -35,6 +36,7 @@
   const all = () => document.querySelectorAll("[data-chart]").forEach(draw);
   new MutationObserver(all).observe(document.body, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-chart"] });
   addEventListener("resize", all);
+  addEventListener("toggle", all, true); // what is folded has no width
   dark.addEventListener("change", all);
   all();
 })();
