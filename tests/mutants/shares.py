@@ -249,7 +249,7 @@ FAULTS = [
         "sealed with fewer people",
         "The helper adds up the shares of fewer people than the noise was made for.",
         BATCHES,
-        "if not len(set(chosen)) == len(chosen) == row.size:",
+        "if not len(set(chosen)) == len(chosen) >= row.size:",
         "if not 1 <= len(set(chosen)) <= row.size:",
         (f"{HELPER}::test_a_batch_is_sealed_once_with_all_of_the_named_people_and_nobody_else",),
     ),

@@ -281,7 +281,7 @@ def test_the_command_rotates_a_secret_and_refuses_to_drop_one_that_is_needed(
         new, kept = secret.read_text().split()
         assert kept == old
         assert (refused := voxpop("keys", "rotate", str(secret), "--retire")).code != 0
-        assert "not started with the new secret yet" in refused.err
+        assert "does not use the new secret yet" in refused.err
         start()
         assert (refused := voxpop("keys", "rotate", str(secret), "--retire")).code != 0
         assert "12 open invitations of 'tea'" in refused.err
@@ -319,7 +319,7 @@ def test_the_keys_of_others_are_none_of_a_database_s_business(address: str) -> N
         require_unneeded(it.coordinator.database, foreign, foreign.retire())
         mine = KeyFile((OLD, NEW))
         require_unneeded(it.coordinator.database, mine, mine.retire())
-        with pytest.raises(InputError, match="not started with the new secret"):
+        with pytest.raises(InputError, match="does not use the new secret"):
             require_unneeded(it.coordinator.database, KeyFile((NEW, OLD)), KeyFile((NEW,)))
 
 
