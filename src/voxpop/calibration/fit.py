@@ -122,7 +122,7 @@ class Calibration:
         )
 
     @property
-    def known_shocks(self) -> dict[str, float]:
+    def known_shocks(self) -> dict[str, Any]:
         """What a problem is told of shocks: nothing if nothing is known."""
         found = self.shocks
         return {} if found is None else {"shock_std": found.shock_std, "shock_freedom": found.freedom}
