@@ -223,6 +223,11 @@ class Definition:
         if self.calendar is not None:
             self.calendar.check(self.problem.horizon)
         require_same_people(self.policy, self.privacy)
+        if self.problem.guardrails and not self.policy.keeps_guardrails:
+            raise InputError(
+                f"policy {self.policy.name!r} knows no guardrails, and {self.problem.guardrails[0].rule} is one; use "
+                "waves"
+            )
         if self.strata is not None and asks_again(self.policy):
             raise InputError(
                 "people who answer in every wave are not weighed; leave out the strata, or ask fresh people"

@@ -64,6 +64,18 @@ class Rule:
         """Turn values of the metric into what is maximised, or back."""
         return 0.0 - values if self.less else values
 
+    @property
+    def text(self) -> str:
+        """The rule as `of` reads it.
+
+        >>> [Rule.of(text).text for text in ("a >= 0.4", "b <= +10%", "c >= today - 0.02")]
+        ['a >= 0.4', 'b <= +10%', 'c >= today -0.02']
+        """
+        sign, floor = ("<=", 0.0 - self.floor) if self.less else (">=", self.floor)
+        if self.share not in (0.0, 1.0):
+            return f"{self.name} {sign} {100 * (self.share - 1):+.10g}%"
+        return f"{self.name} {sign} {f'today {floor:+.10g}' if self.relative else f'{floor:.10g}'}"
+
     def bound(self, slack: float) -> str:
         """Say which limit a decision keeps that passes the rule by so much.
 

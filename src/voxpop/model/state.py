@@ -14,6 +14,7 @@ from voxpop.errors import Array
 from voxpop.model.guardrails import Rule
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Answered, Feedback, Plan, changed
+from voxpop.model.words import number, percent
 
 History = tuple[Answered, ...]
 
@@ -29,6 +30,18 @@ class Guard:
     possible: bool  # False if no decision is likely to keep all guardrails
     nearest: int  # the decision that is most likely to keep them all
     slack: float  # by how much that one is expected to pass this rule
+
+    @property
+    def said(self) -> str:
+        """What is certified of the decision, or believed, in words."""
+        if self.certified >= 0:
+            return f"keeps {self.rule.bound(self.certified)}, certified"
+        return f"keeps {self.rule} with {percent(self.chance)}, not certified yet"
+
+    @property
+    def note(self) -> str:
+        """What is expected, and how surely it is enough."""
+        return f"expected {number(self.rule.turn(np.array(self.value)).item())}, enough with {percent(self.chance)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +156,11 @@ class State:
     @property
     def guards(self) -> tuple[Guard, ...]:
         """What is known of the decision and each guardrail."""
+        return ()
+
+    @property
+    def slacks(self) -> tuple[tuple[Array, Array], ...]:
+        """By how much each decision is expected to pass each rule, and the standard deviation of that, (n,) each."""
         return ()
 
     @property

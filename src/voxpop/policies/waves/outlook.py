@@ -21,7 +21,7 @@ from scipy.linalg import solve_triangular
 from voxpop.errors import Array
 from voxpop.gp.belief import Belief
 from voxpop.model.problem import Indices
-from voxpop.policies.waves.rails import Rail, trials
+from voxpop.policies.waves.rails import Rail
 
 DRAWS = 64  # antithetic
 FRESH_DRAWS = 1024  # for the finalists
@@ -95,11 +95,12 @@ class Outlook:
         others: Sequence[Belief] = (),
         rails: Sequence[Rail] = (),
         today: int | None = None,
+        safe: NDArray[np.bool_] | None = None,
     ) -> Outlook:
-        """Look at the active actions, with what is believed of the metrics of guardrails, and their rules."""
+        """Look at the active actions, with what is believed of other metrics, the rules, and what may be tried."""
         mean, deviation = belief.mean, belief.deviation
         score = (mean[active] - mean[best]) / np.maximum(deviation[active], 1e-300)
-        tried = active if not rails else np.intersect1d(active, np.flatnonzero(trials(belief, rails, best, today)))
+        tried = active if safe is None else active[safe[active]]
         for rail in rails:  # to turn out best is to keep them, too
             score = np.minimum(score, rail.mean[active] / np.maximum(rail.deviation[active], 1e-300))
         near = active[score > -REACH]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from voxpop.errors import InputError
+from voxpop.errors import Array, InputError
 from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, rows_of, shown_in
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
@@ -77,18 +77,22 @@ class View:
     apart: float = 0.0  # the variance of a panel's mean around the population's, in units of k
     others: tuple[Belief, ...] = ()  # about the metrics of guardrails
     rails: tuple[Rail, ...] = ()
+    free: bool = False  # anything may be tried
 
     @cached_property
     def outlook(self) -> Outlook:
         """What the planner sees."""
         problem = self.belief.problem
         return Outlook.of(
-            self.belief, np.arange(problem.size), self.best, self.seed, self.others, self.rails, problem.today
+            *(self.belief, np.arange(problem.size), self.best, self.seed, self.others, self.rails, problem.today),
+            safe=self.safe if self.rails else None,
         )
 
     @cached_property
     def safe(self) -> NDArray[np.bool_]:
         """Which actions may be tried, (n,)."""
+        if self.free:
+            return np.ones(self.belief.problem.size, dtype=bool)
         return trials(self.belief, self.rails, self.best, self.belief.problem.today)
 
     @cached_property
@@ -136,6 +140,12 @@ class WavesState(State):
             low = self.keeps[place] if self.keeps else -math.inf
             found.append(Guard(guardrail.rule, value, chance, low, bool(keeps.any()), near, float(rail.mean[near])))
         return tuple(found)
+
+    @property
+    def slacks(self) -> tuple[tuple[Array, Array], ...]:
+        """By how much each decision is expected to pass each rule, and the standard deviation of that, (n,) each."""
+        view = self.final or self.view
+        return () if view is None else tuple((rail.mean, rail.deviation) for rail in view.rails)
 
     @property
     def outlook(self) -> Outlook:
@@ -341,6 +351,12 @@ class Waves(Configured):
         example=0.05,
         help="Nothing is tried that may lose more than this a round against today's decision, with more than 5 %.",
     )
+    trials: str = stopping(
+        "safe",
+        choices=("safe", "any"),
+        example="any",
+        help="What may be tried: what keeps the guardrails with 95 %, or any decision; what is in force keeps them.",
+    )
     checks: int = option(0, least=0, help="Random arms in each wave.")
     delta: float = stopping(
         0.05,
@@ -353,6 +369,7 @@ class Waves(Configured):
     seed: int = option(0, least=0, help="The seed of the draws by which waves are valued.")
     name = "waves"
     aggregates = True
+    keeps_guardrails = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -362,7 +379,7 @@ class Waves(Configured):
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again, without limits that are not given."""
-        return {key: value for key, value in super().settings().items() if value not in (None, "fresh")}
+        return {key: value for key, value in super().settings().items() if value not in (None, "fresh", "safe")}
 
     @property
     def same(self) -> int:
@@ -391,6 +408,8 @@ class Waves(Configured):
                 f"most_loss {self.most_loss:g} is against today's decision, which is not known; say which decision is "
                 "in force today"
             )
+        if self.most_loss is not None and self.trials == "any":
+            raise InputError(f"trials = 'any' contradicts most_loss {self.most_loss:g}; leave one of them out")
         if problem.guardrails and self.drift:
             raise InputError(
                 f"drift {self.drift:g} says how much the objective may change, and nothing of the guardrails; leave it "
@@ -427,7 +446,7 @@ class Waves(Configured):
         rails = rails_of(problem, beliefs, self.most_loss)
         best = recommended(beliefs[0], rails, problem.today)
         views = [self._view(belief, best) for belief in beliefs]
-        views[0] = replace(views[0], others=tuple(beliefs[1:]), rails=rails)
+        views[0] = replace(views[0], others=tuple(beliefs[1:]), rails=rails, free=self.trials == "any")
         made = [changed(state, view=view, final=None) for state, view in zip(states, views, strict=True)]
         return changed(made[0], rails=tuple(made[1:])).seen(beliefs[0], best)
 
