@@ -9,8 +9,8 @@ first seeds alone. In *hills*, decisions that keep the guardrail have others bet
 *Broken*: the recommendation breaks a guardrail. *Trials*: the share of what was tried, wave by wave, that breaks one.
 *False*: a decision that keeps all guardrails is better by more than was certified, or a certified one is broken.
 *Loses*: the share of what was tried that loses more than `most_loss` against today's decision, and the most that one
-lost beyond it. *Keeps*: studies in which every guardrail is certified. *Spare*: what the recommendation truly has left, the median in
-units of the metric's range. *Binds*: the best decision of all breaks a guardrail.
+lost beyond it. *Keeps*: studies in which every guardrail is certified. *Spare*: what the recommendation truly has left,
+in the median. *Binds*: the best decision of all breaks a guardrail.
 """
 
 from __future__ import annotations
@@ -74,7 +74,14 @@ def metric(points: Array, rng: np.random.Generator, noise: float = 0.3, bias: fl
     return GPPeople(replace(problem, norm_bound=1.2 * least_norm(problem, f)), f)
 
 
-def study(points: Array, rng: np.random.Generator, rules: Sequence[str], alike: float, hills: bool = False) -> Study:
+def study(
+    points: Array,
+    rng: np.random.Generator,
+    rules: Sequence[str],
+    alike: float,
+    hills: bool = False,
+    asked: int = PEOPLE,
+) -> Study:
     """Draw a study in which more earns more up to a point, and costs more of each metric; or a hilly one, with gaps.
 
     What stands in braces in a rule is the limit, half a step below what a decision in the middle has.
@@ -99,11 +106,11 @@ def study(points: Array, rng: np.random.Generator, rules: Sequence[str], alike: 
     correlation = np.full((len(several),) * 2, alike) + (1 - alike) * np.eye(len(several))
     people = SeveralMetrics(tuple(several), correlation)
     arms = spread(several[0].problem.decisions, TRIED)
-    answers = people.observe(Plan(0, arms, np.full(len(arms), ROUNDS), PEOPLE), PEOPLE, rng)
+    answers = people.observe(Plan(0, arms, np.full(len(arms), ROUNDS), asked), asked, rng)
     problems = list[Problem]()
     for person, own in zip(several, np.split(answers, len(several), axis=1), strict=True):
         rounds, spreads = np.full(len(arms), ROUNDS), own.var(axis=0, ddof=1)
-        told = Evidence(points[arms], rounds, PEOPLE, own.mean(axis=0), variances=spreads)
+        told = Evidence(points[arms], rounds, asked, own.mean(axis=0), variances=spreads)
         problems.append(replace(person.problem, pilot=(told,)))
     guardrails = [replace(one, problem=problem) for one, problem in zip(made, problems[1:], strict=True)]
     problem = replace(problems[0], guardrails=tuple(guardrails), today=today)
@@ -206,17 +213,18 @@ def guarded(seeds: int, others: int, privacy: Privacy, names: Sequence[str]) -> 
         )
 
 
+FEW = 10  # people in the pilot of safe trials
 LOSSES = (0.05, 0.2)  # that a trial may lose, of a range of rewards of about 1
 
 
 def safe(seeds: int, privacy: Privacy) -> Rows:
-    """One row for each limit of what a trial may lose, in studies without guardrails that start from today's decision."""
+    """One row for each limit of what a trial may lose, in studies without guardrails."""
     yield "most_loss", "trials beyond", "most beyond", "regret", "median", "numbers", "regret of today's"
     limits: list[float | None] = [*LOSSES, None]
     for most in limits:
         rows = []
         for seed in range(seeds):
-            made = STUDIES["hills"](stream(seed, "truth"))
+            made = study(LINE, stream(seed, "truth"), ["retention >= {absolute}"], 0.5, hills=True, asked=FEW)
             problem, f = made.scenario.problem, made.truths[0]
             run = simulate(made.free.scenario, Waves(most_loss=most), seed, privacy)
             loss = f[problem.today or 0] - f[tried_in(run)]

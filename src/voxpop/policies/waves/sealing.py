@@ -127,7 +127,7 @@ def split_metrics(
     added = [np.zeros((len(plan.arms),) * 2) if each.noise is None else each.noise for each in told]
     alike = together(rows, problems, added, None if len(told) == 1 else _scattered(problems, plan, feedback))
     parts = halves(alike, plan.sealed, words(problems[0], seed, plan.wave, [feedback.mean]))
-    found, size, kept = [], len(plan.arms), 1 - plan.sealed
+    found, size, kept = list[tuple[Answered, Part | None]](), len(plan.arms), 1 - plan.sealed
     for metric, (problem, each, (_, freedom)) in enumerate(zip(problems, told, noises, strict=True)):
         planned, sealed = (cut(part, metric, size) for part in parts)
         thinned = replace(
@@ -152,13 +152,13 @@ def together(rows: Sequence[Rows], problems: Sequence[Problem], added: Sequence[
     """
     if len(rows) == 1:
         return rows[0]
-    if alike is None:
-        alike = np.kron(problems[0].correlation, np.eye(len(rows[0])))
+    usual = np.kron(problems[0].correlation, np.eye(len(rows[0])))
     tiny = [1e-12 * np.diag(each.noise.diagonal()) for each in rows]
     people = (np.linalg.cholesky(each.noise - own + more) for each, own, more in zip(rows, added, tiny, strict=True))
     root = block_diag(*people)
-    noise = root @ alike @ root.T + block_diag(*added)
-    return Rows(*(np.concatenate([getattr(each, name) for each in rows]) for name in ("points", "residual")), noise)
+    noise = root @ (usual if alike is None else alike) @ root.T + block_diag(*added)
+    points, residual = (np.concatenate(parts) for parts in zip(*((r.points, r.residual) for r in rows), strict=True))
+    return Rows(points, residual, noise)
 
 
 def cut(rows: Rows, metric: int, size: int) -> Rows:
