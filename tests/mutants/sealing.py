@@ -26,8 +26,8 @@ FAULTS = [
         "releases see the seal",
         "Private answers are clipped to bounds that the sealed part proves.",
         POLICY,
-        "changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified)",
-        "changed(self, active=prior.active, certified=certified)",
+        "changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified, keeps=())",
+        "changed(self, active=prior.active, certified=certified, keeps=())",
         (f"{SEALING}::test_what_is_planned_does_not_hang_on_what_is_sealed",),
     ),
     Fault(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.calibration.fit import Calibration, calibrate, require_settings, todays, with_guardrails
+from voxpop.calibration.fit import Calibration, calibrate, require_settings, with_guardrails
 from voxpop.calibration.pilot import Group, Moments, Pilot
 from voxpop.calibration.protected import Protection, released_group
 from voxpop.errors import InputError
@@ -187,15 +187,15 @@ def calibrate_file(
 def in_force(found: Calibration, menu: Menu, today: Mapping[str, Any] | None) -> Calibration:
     """Return the calibration with the decision in force today; refuse one that does not exist."""
     decisions = menu.fitted(space := found.require_space(), found.pilot).decisions(space)
-    if today is not None:
-        todays(decisions, dict(today))
     relative = next((one.rule for one in found.guardrails if one.rule.relative), None)
     if relative is not None and today is None:
         example = describe(decisions[0]).replace(" = ", "=")
         raise InputError(
             f"{relative} compares with today's decision, which is not known; add --today, such as --today {example}"
         )
-    return replace(found, today=today)
+    known = replace(found, today=today)
+    known.problem(decisions, horizon=2)  # refuses limits that no decision keeps, and the like
+    return known
 
 
 def calibration_of(
