@@ -350,8 +350,8 @@ FAULTS = [
         "repeated rows count once each",
         "The average of a person's rows forgets how many rounds are behind each.",
         "io/tables.py",
-        "math.fsum(rewards[row] * weights[row] for row in each) / total",
-        "math.fsum(rewards[row] for row in each) / len(each)",
+        "math.fsum(values[row] * weights[row] for row in each) / total",
+        "math.fsum(values[row] for row in each) / len(each)",
         ("io/test_wide.py::test_repeated_rows_are_averaged_by_their_rounds_and_that_is_said",),
     ),
     Fault(

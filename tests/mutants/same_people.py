@@ -34,7 +34,7 @@ FAULTS = [
         "people's own mean is as smooth as the population's",
         "The model check compares the mean of the very people with the norm bound of their population.",
         POLICY,
-        "drawn = shown.most_differing * reach(problem, ALARM) / math.sqrt(self.same) if self.same else 0.0",
+        "drawn = shown.most_differing * reach(own, ALARM) / math.sqrt(self.same) if self.same else 0.0",
         "drawn = 0.0",
         (f"{CORE}::test_the_model_check_allows_what_the_people_differ_by",),
     ),

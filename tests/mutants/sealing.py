@@ -26,8 +26,8 @@ FAULTS = [
         "releases see the seal",
         "Private answers are clipped to bounds that the sealed part proves.",
         POLICY,
-        "changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified)",
-        "changed(self, active=prior.active, certified=certified)",
+        "changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified, keeps=())",
+        "changed(self, active=prior.active, certified=certified, keeps=())",
         (f"{SEALING}::test_what_is_planned_does_not_hang_on_what_is_sealed",),
     ),
     Fault(
@@ -41,11 +41,29 @@ FAULTS = [
         ),
     ),
     Fault(
+        "each metric is split by itself",
+        "The answers about each metric are split by a draw of their own, although people answer about them alike.",
+        SEALED,
+        "noise = root @ (usual if alike is None else alike) @ root.T + block_diag(*added)",
+        "noise = root @ root.T + block_diag(*added)",
+        (
+            "policies/waves/test_guardrails.py::test_what_is_planned_with_tells_nothing_of_the_sealed_part_of_another_metric",
+        ),
+    ),
+    Fault(
+        "guardrails cost nothing",
+        "What is certified of the guardrails is certified with the whole level, beside the certificate.",
+        POLICY,
+        "(1 - KEEPING - EXCLUDING) * level if rails else level",
+        "level",
+        ("policies/waves/test_guardrails.py::test_the_parts_of_a_level_add_up_to_it",),
+    ),
+    Fault(
         "every choice has the whole level",
         "All answers choose among several decisions, and each has the whole level.",
         POLICY,
-        "said = self.evidence.state(choice, part * level)",
-        "said = self.evidence.state(choice, level)",
+        "level, rails = part * level, self.problem.guardrails",
+        "rails = self.problem.guardrails",
         (f"{SEALING}::test_each_decision_of_the_list_has_its_part_of_the_level",),
     ),
     Fault(

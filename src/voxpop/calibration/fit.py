@@ -8,7 +8,7 @@ maximise the marginal likelihood under weak priors.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,10 +23,11 @@ from voxpop.calibration.shocks import ShockEstimate, estimate_shocks, shocks_of_
 from voxpop.calibration.tails import skewness
 from voxpop.errors import InputError, require_choice, require_number
 from voxpop.model.decisions import Decisions, Space
-from voxpop.model.direction import Direction
+from voxpop.model.direction import Direction, of_rule
+from voxpop.model.guardrails import Guardrail, Rule
 from voxpop.model.kernels import Kernel
 from voxpop.model.problem import Evidence, Problem, reward_range_of
-from voxpop.model.words import number
+from voxpop.model.words import describe, number
 from voxpop.privacy.sources import Secure, Source
 from voxpop.runtime.html import html_table
 from voxpop.runtime.machine import one_thread
@@ -55,6 +56,15 @@ class Estimate:
         least, most = reward_range_of(reward_range)
         value, low, high = (min(max(number, least), most) for number in (self.value, self.low, self.high))
         return Estimate(value, low, high, self.determined)
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """A guardrail with the constants of its metric."""
+
+    rule: Rule
+    calibration: Calibration
+    correlations: tuple[float, ...]  # of people's answers, with the objective's and earlier guardrails'
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,6 +101,8 @@ class Calibration:
     range_found: bool = False  # by the answers, as nobody gave any
     shocks: ShockEstimate | None = None  # that everybody shares in a round; None if nothing is known of them
     notes: tuple[str, ...] = ()  # how the pilot's table was read
+    guardrails: tuple[Calibrated, ...] = ()
+    today: Mapping[str, Any] | None = None  # the decision in force, if it is known
 
     @property
     def ridge(self) -> float:
@@ -123,7 +135,7 @@ class Calibration:
         )
 
     @property
-    def known_shocks(self) -> dict[str, float]:
+    def known_shocks(self) -> dict[str, Any]:
         """What a problem is told of shocks: nothing if nothing is known."""
         found = self.shocks
         return {} if found is None else {"shock_std": found.shock_std, "shock_freedom": found.freedom}
@@ -175,6 +187,15 @@ class Calibration:
 
     def problem(self, decisions: Decisions, horizon: int, beta: float | None = None) -> Problem:
         """Make the study's problem, in the pilot's units; the norm bound includes the margin."""
+        guardrails = [
+            Guardrail(
+                one.rule,
+                of_rule(one.rule).problem(one.calibration.problem(decisions, horizon, beta)),
+                one.correlations,
+            )
+            for one in self.guardrails
+        ]
+        today = None if self.today is None else todays(decisions, self.today)
         return Problem(
             decisions,
             self.kernel,
@@ -187,6 +208,8 @@ class Calibration:
             ridge=self.ridge,
             pilot=self.evidence,
             reward_range=self.reward_range,
+            guardrails=guardrails,
+            today=today,
             **self.known_shocks,
         )
 
@@ -263,6 +286,33 @@ def calibrate(
         range_found=reward_range is None and limits != ":",
         shocks=shocks,
     )
+
+
+def with_guardrails(
+    found: Calibration, pilot: Pilot, rules: Sequence[Rule], metrics: Sequence[Pilot], kernel: str, margin: float
+) -> Calibration:
+    """Calibrate the metrics of guardrails, which the pilot's people answered about as well."""
+    told = [pilot.deviations, *(metric.deviations for metric in metrics)]
+    alike = np.corrcoef(np.stack(told)) * (1 - 1 / len(told[0]))  # a little less, so that none follows from others
+    less = (pilot.direction is Direction.MINIMIZE, *(rule.less for rule in rules))
+    signs = np.where(less, -1.0, 1.0)
+    alike = alike * np.outer(signs, signs)
+    made = [
+        Calibrated(rule, calibrate(metric, kernel=kernel, margin=margin), tuple(alike[place, :place].tolist()))
+        for place, (rule, metric) in enumerate(zip(rules, metrics, strict=True), start=1)
+    ]
+    return replace(found, guardrails=tuple(made))
+
+
+def todays(decisions: Decisions, label: Any) -> int:
+    """Return the number of the decision in force today, or say that it does not exist."""
+    try:
+        return decisions.find(label)
+    except InputError:
+        raise InputError(
+            f"the decision in force today, {describe(label)}, is not one of the {len(decisions):,} decisions; add it "
+            "to the values that exist, or correct it"
+        ) from None
 
 
 def require_settings(kernel: str, margin: float, reward_range: str | None = None) -> tuple[str, ...]:

@@ -244,6 +244,13 @@ class Pilot:
             None if when is None else _rounds(read, when),
         )
 
+    @property
+    def deviations(self) -> Array:
+        """How much each answer differs from the mean of all about its action, (records,)."""
+        counts = np.bincount(self.actions)
+        means = np.bincount(self.actions, self.averages) / np.maximum(counts, 1)
+        return np.asarray(self.averages - means[self.actions])
+
     def groups(self) -> list[Group]:
         """Group the people by what they tried."""
         groups = []

@@ -17,8 +17,8 @@ from voxpop.cli.options import COLUMNS, Names, roles_of
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
 from voxpop.io.history import read_history
-from voxpop.io.pilots import ReleasedPilot, calibrate_file
-from voxpop.io.ranges import Ranges, limits_of, menu_of
+from voxpop.io.pilots import ReleasedPilot, calibrate_file, in_force
+from voxpop.io.ranges import Ranges, limits_of, menu_of, todays_of
 from voxpop.io.studyfile import write_study
 from voxpop.io.tables import PilotTable
 from voxpop.model.direction import Direction
@@ -78,6 +78,15 @@ def calibrate(
     allowed: Annotated[Path | None, _menu("CSV of those that exist, with a column for each parameter.")] = None,
     kernel: Annotated[str, typer.Option(help=f"auto, {', '.join(KERNELS)}.")] = "auto",
     margin: Annotated[float, typer.Option(help="Safety factor on the norm bound.")] = 1.5,
+    guardrail: Annotated[
+        Names,
+        typer.Option(
+            metavar="RULE", help="A column that decisions must keep: 'retention >= -2%', 'complaints <= 0.05'."
+        ),
+    ] = None,
+    today: Annotated[
+        Names, typer.Option(metavar="[NAME=]VALUE", help="The decision in force today: price=2.99.")
+    ] = None,
     minimize: Annotated[
         bool, typer.Option("--minimize", help="People answer with costs (the column cost), and the least is best.")
     ] = False,
@@ -125,8 +134,21 @@ def calibrate(
     ranges = Ranges(*limits, tuple(log or ()), tuple(integer or ()), menu)
     with progress(SEARCHES * len(kernels), "searches") as (bar, task):
         found, table, fresh = calibrate_file(
-            pilot, towards, kernel, margin, protection, roles, ranges, lambda: bar.advance(task), reward_range, shown
+            *(
+                pilot,
+                towards,
+                kernel,
+                margin,
+                protection,
+                roles,
+                ranges,
+                lambda: bar.advance(task),
+                reward_range,
+                shown,
+            ),
+            guardrails=guardrail or (),
         )
+    found = in_force(found, table.menu, todays_of(today or (), table.space) if today else None)
     text = write_study(found, table.space, horizon, table.menu, out.stem, {"name": DEFAULT}, reward or "", money)
     write_atomically(out, text)
     _show(found, table)

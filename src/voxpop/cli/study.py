@@ -152,7 +152,7 @@ def ask(
                 err=True,
             )
     if question is not None and template is not None:
-        empty = dict.fromkeys(question.labels if wide else [question.measure])
+        empty = dict.fromkeys(question.labels if wide else [question.measure, *question.metrics])
         rows = [{**row, **empty} for row in question.rows(wide)]
         write_atomically(template, as_csv(list(rows[0]), rows))
     if schedule is not None:
@@ -210,9 +210,10 @@ def tell(
     """
     opened = _open(study)
     decisions, measure = opened.problem.decisions, opened.direction.measure
+    metrics = [guardrail.name for guardrail in opened.problem.guardrails]
     blocks = opened.course.pending is not None and opened.course.pending.in_blocks
     roles = Roles(ignored=tuple(ignore or ()), person=person, reward=reward or opened.reward, perhaps=reward is None)
-    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure, blocks, roles)
+    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure, blocks, roles, metrics)
     opened.tell(len(opened.log) + 1 if wave is None else wave, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))
@@ -318,6 +319,7 @@ def _show_best(opened: Study) -> None:
         "note": course.unanswered,
         "alert": escape(course.alert),
         **{name.lower(): said.get(name, "") for name in ("Expect", "Expected loss", "Certified")},
+        "guardrails": escape("; ".join(best.guardrails)),
         "model check": escape(opened.warning),
         "nothing is left to ask": opened.ended or "",
     }

@@ -248,6 +248,11 @@ class Belief:
         cross = self.prior(self.rows.points, self.problem.decisions.points[at])
         return np.asarray(solve_triangular(self._root, cross, lower=True))
 
+    def between(self, at: Indices, others: Indices) -> Array:
+        """Compute the posterior covariance of some actions with others, (at, others)."""
+        points = self.problem.decisions.points
+        return self.prior(points[at], points[others]) - self.explained(at).T @ self.explained(others)
+
     def covariance(self, at: Indices) -> Array:
         """Compute the posterior covariance of some actions, (at, at)."""
         points, explained = self.problem.decisions.points[at], self.explained(at)

@@ -228,6 +228,7 @@ class Roles:
     person: str | None = None  # the columns of people and of answers, if they are not called so
     reward: str | None = None
     wide: str | None = None  # the parameter of which a wide table has a column for each value
+    metrics: tuple[str, ...] = ()  # columns of further answers, which guardrails are about
     perhaps: bool = False  # the reward may only be called so, with the answers in the column reward or average
 
     def synonyms(self, measure: str) -> dict[str, str]:
@@ -244,6 +245,13 @@ class Roles:
             if given is not None and name not in table.names:
                 require_choice("column", given, [name for name in table.names if name not in RESERVED])
         table.require("person", "reward", options=("person", "reward"))
+        for name in self.metrics:
+            if name in RESERVED or name == self.reward:
+                raise InputError(
+                    f"{name} is the objective, and cannot be a guardrail as well; give the guardrail another column, "
+                    "or say with most_loss what a trial may lose of it"
+                )
+            require_choice("column", name, [name for name in table.names if name not in RESERVED])
 
     def round_of(self, table: TextTable) -> str | None:
         """Return the name of the column that says when something was tried; None if none does."""
@@ -258,7 +266,7 @@ class Roles:
 
     def select(self, table: TextTable) -> list[str]:
         """Return the names of the parameters, in the order of the table."""
-        known = [name for name in table.names if name not in RESERVED]
+        known = [name for name in table.names if name not in (*RESERVED, *self.metrics)]
         for name in (*self.parameters, *self.ignored, *self.choices):
             if name in RESERVED:
                 raise InputError(f"{name!r} is not a parameter; name one of the others: {', '.join(known)}")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.calibration.fit import Calibration, calibrate, require_settings
+from voxpop.calibration.fit import Calibration, calibrate, require_settings, with_guardrails
 from voxpop.calibration.pilot import Group, Moments, Pilot
 from voxpop.calibration.protected import Protection, released_group
 from voxpop.errors import InputError
@@ -25,6 +25,9 @@ from voxpop.io.history import read_history
 from voxpop.io.ranges import Ranges
 from voxpop.io.tables import PilotTable, read_pilot_table
 from voxpop.model.direction import Direction
+from voxpop.model.guardrails import Rule
+from voxpop.model.menu import Menu
+from voxpop.model.words import describe
 from voxpop.privacy.sources import Secure, Source
 from voxpop.runtime.frames import Table
 
@@ -150,6 +153,7 @@ def calibrate_file(
     reward_range: str | None = None,
     history: Any = None,
     content: Table | None = None,
+    guardrails: Sequence[str] = (),
 ) -> tuple[Calibration, PilotTable, bool]:
     """Calibrate from a file; what is released of it with a protection is kept beside it, and used again.
 
@@ -158,6 +162,13 @@ def calibrate_file(
     Also return how the file was read, and whether anything was released just now.
     """
     require_settings(kernel, margin, reward_range)  # before anything is released
+    rules = [Rule.of(text) for text in guardrails]
+    if rules and protection is not None:
+        raise InputError(
+            f"a pilot with guardrails cannot be protected, as its promise covers one column; leave out "
+            f"{rules[0].name}, or the epsilon"
+        )
+    roles = replace(roles or Roles(), metrics=tuple(rule.name for rule in rules))
     kept = ReleasedPilot(path)
     if protection is None and content is None:
         kept.require_none()
@@ -168,7 +179,23 @@ def calibrate_file(
         released, fresh = kept.groups(table.pilot, protection, Secure())
     told = {"watch": watch, "reward_range": reward_range, "history": history}
     found = calibrate(table.pilot, table.space, kernel, margin, protection, None, released, **told)
+    if rules:
+        found = with_guardrails(found, table.pilot, rules, table.metrics, kernel, margin)
     return found, table, fresh
+
+
+def in_force(found: Calibration, menu: Menu, today: Mapping[str, Any] | None) -> Calibration:
+    """Return the calibration with the decision in force today; refuse one that does not exist."""
+    decisions = menu.fitted(space := found.require_space(), found.pilot).decisions(space)
+    relative = next((one.rule for one in found.guardrails if one.rule.relative), None)
+    if relative is not None and today is None:
+        example = describe(decisions[0]).replace(" = ", "=")
+        raise InputError(
+            f"{relative} compares with today's decision, which is not known; add --today, such as --today {example}"
+        )
+    known = replace(found, today=today)
+    known.problem(decisions, horizon=2)  # refuses limits that no decision keeps, and the like
+    return known
 
 
 def calibration_of(
@@ -181,15 +208,18 @@ def calibration_of(
     history: Any = None,
     roles: Roles | None = None,
     ranges: Ranges | None = None,
+    guardrails: Sequence[str] = (),
 ) -> Calibration:
     """Calibrate from a CSV or Parquet file, as `voxpop calibrate` does, from a table, read alike, or from a `Pilot`."""
     history = read_history(Path(history)) if isinstance(history, str | PathLike) else history
     told: dict[str, Any] = {"reward_range": reward_range, "history": history}
     if isinstance(pilot, Pilot):
+        if guardrails:
+            raise InputError(f"a Pilot has one column of answers, and none of {guardrails[0]!r}; give the table itself")
         return calibrate(pilot, None, kernel, margin, protection, direction=direction, **told)
     of_file, towards = isinstance(pilot, str | PathLike), Direction.of(direction)
     path, content = (Path(str(pilot)), None) if of_file else (TABLE, Table.of(pilot))
-    told |= {"roles": roles, "ranges": ranges, "content": content}
+    told |= {"roles": roles, "ranges": ranges, "content": content, "guardrails": guardrails}
     try:
         found, table, _ = calibrate_file(path, towards, kernel, margin, protection, **told)
     except InputError as error:

@@ -9,10 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from voxpop.errors import InputError, require_integer
+from voxpop.errors import InputError, require_choice, require_integer
 from voxpop.io.columns import read_columns
 from voxpop.io.csv_text import read_table
-from voxpop.model.decisions import Float, Integer
+from voxpop.model.decisions import Choice, Float, Integer, Space
 from voxpop.model.menu import Menu, resolved
 from voxpop.runtime.frames import Table, number_of
 
@@ -125,6 +125,25 @@ def menu_of(
             raise InputError(f"--values takes a name and its values, each once, such as price=2.99,3.49, got {text!r}")
         lists[name] = [number_or_word(cell) for cell in cells]
     return Menu(points, lists, limits_of("step", step), only or "", labels_of(allowed))
+
+
+def todays_of(texts: Sequence[str], space: Space) -> dict[str, Any]:
+    """Read the decision in force today: a value for each parameter.
+
+    >>> todays_of(["price=2.99"], Space(price=Float(1, 5)))
+    {'price': 2.99}
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, _, value = (part.strip() for part in text.rpartition("="))
+        name = name or next(iter(space.parameters))
+        require_choice("parameter", name, space.parameters)
+        choice = isinstance(space.parameters[name], Choice)
+        found[name] = value if choice else number_or_word(value)
+    for name in space.parameters:
+        if name not in found:
+            raise InputError(f"--today lacks the parameter {name}; add --today {name}=VALUE")
+    return found
 
 
 def labels_of(allowed: object) -> list[dict[str, Any]]:

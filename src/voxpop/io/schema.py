@@ -21,6 +21,7 @@ from voxpop.errors import InputError, require_array, require_choice, require_int
 from voxpop.model.calendar import Calendar
 from voxpop.model.decisions import Decisions
 from voxpop.model.direction import Direction
+from voxpop.model.guardrails import Guardrail, Rule
 from voxpop.model.kernels import KERNELS, Kernel
 from voxpop.model.money import Money
 from voxpop.model.problem import Evidence, Problem
@@ -44,7 +45,7 @@ PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pil
 POOLED = ("answers", "covariance")  # and of one whose people tried different actions
 RARE: dict[type, tuple[str, ...]] = {  # left out if they say nothing
     Feedback: ("weighting", "by_block"),
-    Plan: ("sealed", "orders", "same", "washout", "played", "used", "counts", "planned"),
+    Plan: ("sealed", "orders", "same", "washout", "played", "used", "counts", "planned", "also"),
     Evidence: (*PROTECTED, *POOLED, "variances"),
 }
 
@@ -66,11 +67,23 @@ class ProblemData(msgspec.Struct, frozen=True, kw_only=True):
     reward_range: str = ":"
     shock_std: float | None = None
     shock_freedom: float = 2.0
+    today: int | None = None
+    guardrails: tuple[GuardrailData, ...] = ()
 
     def made(self) -> Problem:
         """Make the problem."""
-        rest = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("points", "labels")}
-        return Problem(Decisions(self.points, self.labels), **rest)
+        own = ("points", "labels", "guardrails")
+        rest = {name: getattr(self, name) for name in self.__struct_fields__ if name not in own}
+        guardrails = [Guardrail(one.rule, one.problem.made(), one.correlations) for one in self.guardrails]
+        return Problem(Decisions(self.points, self.labels), guardrails=guardrails, **rest)
+
+
+class GuardrailData(msgspec.Struct, frozen=True):
+    """A guardrail as it is stored and sent."""
+
+    rule: Rule
+    problem: ProblemData
+    correlations: tuple[float, ...] = ()
 
 
 def encode(value: Any) -> Any:
@@ -99,8 +112,10 @@ def _parts(value: Any) -> dict[str, Any]:
     parts = {part.name: encode(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Problem):
         decisions = parts.pop("decisions")
-        if parts["reward_range"] == ":":
-            del parts["reward_range"]
+        unsaid: dict[str, Any] = {"reward_range": ":", "guardrails": [], "today": None}
+        for name, usual in unsaid.items():
+            if parts[name] == usual:
+                del parts[name]
         return {"points": encode(decisions.points), "labels": encode(decisions.labels), **parts}
     if isinstance(value, Kernel):
         return {"type": _name_of(value), **parts}
@@ -208,6 +223,11 @@ class Definition:
         if self.calendar is not None:
             self.calendar.check(self.problem.horizon)
         require_same_people(self.policy, self.privacy)
+        if self.problem.guardrails and not self.policy.keeps_guardrails:
+            raise InputError(
+                f"policy {self.policy.name!r} knows no guardrails, and {self.problem.guardrails[0].rule} is one; use "
+                "waves"
+            )
         if self.strata is not None and asks_again(self.policy):
             raise InputError(
                 "people who answer in every wave are not weighed; leave out the strata, or ask fresh people"

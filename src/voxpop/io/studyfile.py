@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from voxpop.calibration.fit import Calibration, Estimate
+from voxpop.calibration.fit import Calibration, Estimate, todays
 from voxpop.errors import Array, InputError, require_array, require_choice, require_integer, said_of
 from voxpop.io import schema as wire
 from voxpop.io.files import read_text
 from voxpop.io.tables import STRATUM
 from voxpop.model.calendar import Calendar
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
-from voxpop.model.direction import Direction
+from voxpop.model.direction import Direction, of_rule
+from voxpop.model.guardrails import Guardrail, Rule
 from voxpop.model.menu import KEYS, Menu
 from voxpop.model.money import Money
 from voxpop.model.options import options_of
@@ -47,6 +48,9 @@ SECTIONS = {
     "privacy": "the trust model, and what people are promised",
     "service": "how a coordinator asks people",
     "pilot": "what groups of people answered before: people, at, rounds, averages, and perhaps how noisy these are",
+    "today": "the decision in force before the study, a value for each parameter",
+    "guardrail": "a table for each metric that decisions must keep: its rule, such as 'retention >= -2%', its kernel, "
+    "model, pilot and rehearsal, and correlations of people's answers with the objective's and earlier guardrails'",
     "rehearsal": "at and rewards, from which `voxpop run` simulates people",
 }
 SHOCKS = {
@@ -54,6 +58,7 @@ SHOCKS = {
     "shock_freedom": "the degrees of freedom with which that is known",
 }
 DEEPEST = 20  # tables and lists within each other
+MODEL = ("noise_std", "bias_std", "norm_bound", "prior_mean", "beta", "ridge", "reward_range", *SHOCKS)
 PARAMETERS: dict[str, type[Parameter]] = {"float": Float, "integer": Integer, "choice": Choice}
 
 
@@ -205,16 +210,46 @@ def _problem(data: Mapping[str, Any]) -> Problem:
     space = space_of(data)
     decisions = _decisions(data, space)
     model = _table(data, "model")
-    known = ("noise_std", "bias_std", "norm_bound", "prior_mean", "beta", "ridge", "reward_range", *SHOCKS)
     for key in model:
-        require_choice("entry of [model]", key, known)
-    for key in known[:3]:
+        require_choice("entry of [model]", key, MODEL)
+    for key in MODEL[:3]:
         if key not in model:
             raise InputError(f"[model] lacks {key}; add it, or let voxpop calibrate write the file")
     if "horizon" not in data:
         raise InputError("the entry horizon is missing; add the number of rounds, such as horizon = 20000")
-    kernel = wire.decode_kernel(data.get("kernel"))
-    return Problem(decisions, kernel, horizon=data["horizon"], **model, pilot=_pilot(data, space))
+    kernel, today = wire.decode_kernel(data.get("kernel")), None
+    if "today" in data:
+        today = todays(decisions, dict(_table(data, "today")))
+    rails = _guardrails(data, space, decisions)
+    pilot = _pilot(data, space)
+    return Problem(decisions, kernel, horizon=data["horizon"], **model, pilot=pilot, guardrails=rails, today=today)
+
+
+def guardrail_tables(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the tables [[guardrail]] of a study file."""
+    tables = data.get("guardrail", [])
+    wanted = ("rule", "kernel", "model", "pilot", "rehearsal", "correlations")
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        raise InputError(f"guardrails are tables [[guardrail]] with {', '.join(wanted)}, got {tables!r}")
+    for table in tables:
+        for key in table:
+            require_choice("entry of [[guardrail]]", key, wanted)
+        if "rule" not in table:
+            raise InputError("a table [[guardrail]] lacks its rule; add it, such as rule = 'retention >= -2%'")
+    return tables
+
+
+def _guardrails(data: Mapping[str, Any], space: Space, decisions: Decisions) -> list[Guardrail]:
+    found = []
+    for table in guardrail_tables(data):
+        with said_of(f"the guardrail {table['rule']!r}"):
+            rule, kernel = Rule.of(table["rule"]), wire.decode_kernel(table.get("kernel"))
+            model = _table(table, "model")
+            for key in model:
+                require_choice("entry of [model]", key, MODEL)
+            metric = Problem(decisions, kernel, horizon=data["horizon"], **model, pilot=_pilot(table, space))
+            found.append(Guardrail(rule, of_rule(rule).problem(metric), tuple(table.get("correlations", ()))))
+    return found
 
 
 def _decisions(data: Mapping[str, Any], space: Space) -> Decisions:
@@ -313,7 +348,31 @@ def write_study(
         table.update({"only": menu.only} if menu.only else {})
         table.update({"allowed": _decision_list(menu.allowed)} if menu.allowed else {})
         document["decisions"] = table
+    if calibration.today is not None:
+        document["today"] = dict(calibration.today)
     document["kernel"] = wire.encode(calibration.kernel)
+    document["model"] = _model_table(calibration)
+    document["policy"] = _policy_table(policy)
+    if money is not None:
+        document["money"] = {name: value for name, value in asdict(money).items() if value is not None}
+    _add_pilot(document, calibration)
+    guardrails = toml.aot()
+    for one in calibration.guardrails:
+        table = toml.table()
+        table.update(rule=one.rule.text, correlations=[round(each, 4) for each in one.correlations])
+        table["kernel"] = wire.encode(one.calibration.kernel)
+        table["model"] = _model_table(one.calibration)
+        _add_pilot(table, one.calibration)
+        guardrails.append(table)
+    if calibration.guardrails:
+        document["guardrail"] = guardrails
+    return toml.dumps(document)
+
+
+def _model_table(calibration: Calibration) -> Any:
+    """Write the constants of the objective or of a metric."""
+    import tomlkit as toml
+
     model = toml.table()
     for key in ("noise_std", "bias_std", "norm_bound", "prior_mean"):
         estimate: Estimate = getattr(calibration, key)
@@ -328,10 +387,13 @@ def write_study(
     for key, value in calibration.known_shocks.items():
         model[key] = float(f"{value:.6g}")
         model[key].comment(SHOCKS[key])
-    document["model"] = model
-    document["policy"] = _policy_table(policy)
-    if money is not None:
-        document["money"] = {name: value for name, value in asdict(money).items() if value is not None}
+    return model
+
+
+def _add_pilot(document: Any, calibration: Calibration) -> None:
+    """Write what the pilot's people answered, and what a rehearsal takes for true."""
+    import tomlkit as toml
+
     labels = calibration.pilot.labels or ()
     groups = toml.aot()
     for group in calibration.groups:
@@ -355,7 +417,6 @@ def write_study(
     document["pilot"] = groups
     rewards = [round(estimate.value, 9) for estimate in calibration.rewards]
     document["rehearsal"] = {"at": _decision_list(labels), "rewards": rewards}
-    return toml.dumps(document)
 
 
 def _policy_table(policy: Mapping[str, Any]) -> Any:

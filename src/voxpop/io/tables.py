@@ -38,6 +38,7 @@ class PilotTable:
     people: tuple[str, ...]  # the names, by the pilot's numbers
     lines: tuple[int, ...]  # of the pilot's records
     menu: Menu  # the decisions that exist
+    metrics: tuple[Pilot, ...] = ()  # what the same people said of guardrails
     row: str = "line"  # what a row is called
 
     def line(self, record: int) -> str:
@@ -93,7 +94,7 @@ def read_pilot_table(
     _, people, columns, _ = all_of(
         lambda: roles.refuse_odd(table, names),
         lambda: table["person"].filled,
-        lambda: read_columns(table, ["reward", *counted], roles.choices, either, missing, REMEDY),
+        lambda: read_columns(table, ["reward", *counted, *roles.metrics], roles.choices, either, missing, REMEDY),
         lambda: _require_varied(table, likely),
     )
     space = space or _space(columns, names, ranges)
@@ -103,7 +104,7 @@ def read_pilot_table(
             told[name] = [int(value) if value == round(value) else value for value in told[name]]
     if when is not None:
         told[when] = [day_of(cell) or cell for cell in table[when].filled]
-    told, first = _averaged(told, names)
+    told, first = _averaged(told, names, ("reward", *roles.metrics))
     notes = list(table.notes)
     if merged := len(people) - len(first):
         repeat = f"{merged:,} rows repeat" if merged > 1 else "1 row repeats"
@@ -113,16 +114,21 @@ def read_pilot_table(
     with said_of(path):
         rows = Table(told, lines)
         pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected, round_column=when)
+        others = [Table({**told, "reward": told[name]}, lines) for name in roles.metrics]
+        metrics = [Pilot.from_table(other, space=space, round_column=when) for other in others]
         menu = ranges.menu.fitted(space, pilot.decisions)
         menu.decisions(space)  # refused before anything is computed
     said = [_said(name, space.parameters[name], columns[name]) for name in names]
     said += [f"{when}: when each row was tried; add --parameter {when} if it is decided"] if when else []
-    said += _said_of_others(table, columns, [*names, when or ""])
+    said += [f"{name}: a guardrail" for name in roles.metrics]
+    said += _said_of_others(table, columns, [*names, *roles.metrics, when or ""])
     said += _said_of_menu(menu, space) if ranges.menu.points is None else []
     known: dict[str, str] = {}
     for person in people:
         known.setdefault(person_of(person), person)
-    return PilotTable(pilot, space, (*said, *notes), tuple(known.values()), lines, menu, table["person"].row)
+    return PilotTable(
+        pilot, space, (*said, *notes), tuple(known.values()), lines, menu, tuple(metrics), table["person"].row
+    )
 
 
 def _read(
@@ -145,21 +151,24 @@ def _require_varied(table: TextTable, names: Iterable[str]) -> None:
             )
 
 
-def _averaged(told: dict[str, Sequence[Any]], names: list[str]) -> tuple[dict[str, Sequence[Any]], list[int]]:
+def _averaged(
+    told: dict[str, Sequence[Any]], names: list[str], answered: Sequence[str] = ("reward",)
+) -> tuple[dict[str, Sequence[Any]], list[int]]:
     """Average the rows of each person and decision, by their rounds; also return the first row of each."""
     rows: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(zip(map(person_of, told["person"]), *(told[name] for name in names), strict=True)):
         rows.setdefault(key, []).append(row)
-    rewards, weights = told["reward"], told.get("rounds", [1.0] * len(told["person"]))
+    weights = told.get("rounds", [1.0] * len(told["person"]))
     first, found = [each[0] for each in rows.values()], dict(told)
-    if len(first) < len(rewards):
+    if len(first) < len(weights):
         found = {name: [cells[row] for row in first] for name, cells in told.items()}
         sums = [[weights[row] for row in each] for each in rows.values()]
         found["rounds"] = list(map(math.fsum, sums))
-        found["reward"] = [
-            math.fsum(rewards[row] * weights[row] for row in each) / total if len(each) > 1 else rewards[each[0]]
-            for each, total in zip(rows.values(), found["rounds"], strict=True)
-        ]
+        for name, values in ((name, told[name]) for name in answered):
+            found[name] = [
+                math.fsum(values[row] * weights[row] for row in each) / total if len(each) > 1 else values[each[0]]
+                for each, total in zip(rows.values(), found["rounds"], strict=True)
+            ]
     return found, first
 
 
@@ -171,12 +180,14 @@ def read_answers(
     measure: str = "reward",
     blocks: bool = False,
     roles: Roles | None = None,
+    metrics: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Read the answers to one wave as records for `Study.tell`: the columns person, reward and the parameters.
 
     In a study with strata there is a column stratum as well, and for a wave in blocks a column block. Other columns do
-    not matter. Which parameters are numbers, the decisions say. In a private study no reward is refused for its value:
-    one that is empty or missing is NaN, and may be infinite. The table may be wide.
+    not matter, but for those of the metrics of guardrails. Which parameters are numbers, the decisions say. In a
+    private study no reward is refused for its value: one that is empty or missing is NaN, and may be infinite. The
+    table may be wide.
     """
     example: Mapping[str, Any] = decisions[0]
     groups = [name for name, wanted in ((STRATUM, strata), (BLOCK, blocks)) if wanted]
@@ -186,15 +197,16 @@ def read_answers(
         called = next(iter(example)) if len(example) == 1 else None
         table = long_of(table, ("person", "rounds", STRATUM, BLOCK, *roles.ignored), called, gaps=private)
     roles.require(table)
-    table.require(*unique.values())
+    table.require(*unique.values(), *metrics)
     people = table["person"].filled
     numeric = [name for name, value in example.items() if isinstance(value, int | float)]
     words = [name for name in example if name not in numeric]
-    columns = read_columns(table, ["reward", *numeric], words, missing=["reward"] if private else ())
+    answered = ["reward", *metrics]
+    columns = read_columns(table, [*answered, *numeric], words, missing=answered if private else ())
     tried = zip(*(columns[name].values for name in example), strict=True)
     labels = [dict(zip(example, values, strict=True)) for values in tried]
     told = {"person": people, "decision": labels, "average": columns["reward"].values}
-    told |= {name: table[name].filled for name in groups}
+    told |= {name: columns[name].values for name in metrics} | {name: table[name].filled for name in groups}
     return [dict(zip(told, record, strict=True)) for record in zip(*told.values(), strict=True)]
 
 

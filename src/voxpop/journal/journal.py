@@ -360,7 +360,8 @@ class Course(Defined):
         low, high, regret = (value if math.isfinite(value) and sure is not None else None for value in proved)
         estimate = float(course.estimates[known.best]) if self.closed or self.problem.pilot else None
         decision, certain = self.problem.decisions[known.best], known.left == 1
-        return Answer(known.best, decision, estimate, low, high, regret, known.expected_loss, certain, sure)
+        said = tuple(guard.said for guard in course.state.guards)
+        return Answer(known.best, decision, estimate, low, high, regret, known.expected_loss, certain, sure, said)
 
     @property
     def estimates(self) -> Array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from voxpop.errors import InputError
 from voxpop.io.frames import data_frame
 from voxpop.model.calendar import Calendar
 from voxpop.model.direction import Direction
@@ -57,6 +58,7 @@ class Question:
     first: int = 1  # the number of its first round, of all rounds of the study
     calendar: Calendar | None = None  # what a round is
     same: int = 0  # the people who answer in every wave, and about every block; 0: fresh people
+    metrics: tuple[str, ...] = ()  # what people are asked besides, of each decision: those of guardrails
 
     @classmethod
     def of(
@@ -91,6 +93,7 @@ class Question:
             over,
             tuple(problem.decisions[action] for action in others),
             same=plan.same,
+            metrics=tuple(guardrail.name for guardrail in problem.guardrails),
         )
 
     @property
@@ -150,10 +153,16 @@ class Question:
             whose = ({"stratum": stratum} if self.strata else {}) | ({"block": block} if self.in_blocks else {})
             name = f"p{(place - 1) % self.people + 1:0{digits}}" if self.same else f"w{self.wave}-{place:0{digits}}"
             person = {"person": name, **whose}
+            if wide and self.metrics:
+                raise InputError(
+                    f"a wide table has room for one answer a decision, and {', '.join(self.metrics)} is asked as well; "
+                    "take the long table, without --wide"
+                )
             if wide:
                 yield {**person, **dict.fromkeys(self.labels, empty)}
             else:
-                yield from ({**person, **parameters_of(each), self.measure: empty} for each in self.decisions)
+                answered = dict.fromkeys((self.measure, *self.metrics), empty)
+                yield from ({**person, **parameters_of(each), **answered} for each in self.decisions)
 
     @property
     def whom(self) -> str:
@@ -233,7 +242,8 @@ class Question:
     def _repr_html_(self) -> str:
         """Show a notebook what to play and whom to ask."""
         headings, rows = self.plays
-        asked = f"wave {self.wave}: then ask {self.whom}, for their average {self.measure} of each"
+        averages = _listed([self.measure, *self.metrics])
+        asked = f"wave {self.wave}: then ask {self.whom}, for their average {averages} of each"
         return html_table(rows, headings, asked)
 
 
@@ -295,6 +305,7 @@ class Answer:
     expected_loss: float | None  # what the model expects this decision to lose per round, if the policy knows
     certain: bool  # nothing else can be best
     confidence: float | None = None  # with which all that is certified holds; None: with none
+    guardrails: tuple[str, ...] = ()  # what is certified of each, or believed, in words
 
     @property
     def facts(self) -> dict[str, str]:
@@ -304,6 +315,7 @@ class Answer:
             facts["expect"] += f", certified {number(self.low)} to {number(self.high)}"
         if self.estimate is not None and self.expected_loss is not None:
             facts["expected loss"] = f"{number(self.expected_loss)} per round"
+        facts |= {"guardrails": "; ".join(self.guardrails)} if self.guardrails else {}
         return {**facts, "certified": certified(self.regret, self.certain, self.confidence)}
 
     def __str__(self) -> str:

@@ -37,6 +37,11 @@ class ClosedWave:
     spent: float = 0.0  # of the chance of error, before it
 
     @property
+    def objective(self) -> Feedback:
+        """What they said of the objective."""
+        return self.feedback.of_metric(self.plan)
+
+    @property
     def people(self) -> int:
         """The people who answered."""
         return self.plan.people if self.plan.reports == "one" else self.feedback.count

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from voxpop.errors import Array, require_choice
+from voxpop.model.guardrails import Rule
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Feedback, changed
 
@@ -64,3 +65,8 @@ class Direction(StrEnum):
         turned = ":".join(f"{0.0 - float(limit)!r}" if limit.strip() else "" for limit in (high, low))
         pilot = tuple(map(self.evidence, problem.pilot))
         return replace(problem, prior_mean=0.0 - problem.prior_mean, pilot=pilot, reward_range=turned)
+
+
+def of_rule(rule: Rule) -> Direction:
+    """Return the direction of a guardrail's metric."""
+    return Direction.MINIMIZE if rule.less else Direction.MAXIMIZE

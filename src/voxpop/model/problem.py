@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from voxpop.errors import Array, InputError, require_array, require_integer, require_number
 from voxpop.model.decisions import Decisions
+from voxpop.model.guardrails import Guardrail, correlation_of, require_guardrails
 from voxpop.model.kernels import Kernel, Precomputed
 from voxpop.model.options import Option
 
@@ -200,6 +201,8 @@ class Problem:
     | reward_range | | limits that f is known to keep, such as "0:1" or "0:" |
     | shock_std | | what happens to everybody in a round: its standard deviation; a hundredth of v unless given |
     | shock_freedom | | the degrees of freedom with which it is known |
+    | guardrails | | metrics that decisions must keep, each with a problem of its own |
+    | today | | the decision in force before the study, as a number from 0 |
 
     >>> from voxpop.model.kernels import SquaredExponential
     >>> p = Problem([0.0, 0.5, 1.0], SquaredExponential(0.2), 0.01, 0.1, norm_bound=1.0, horizon=100)
@@ -220,6 +223,8 @@ class Problem:
     reward_range: str
     shock_std: float
     shock_freedom: float
+    guardrails: tuple[Guardrail, ...]
+    today: int | None
 
     def __init__(
         self,
@@ -236,6 +241,8 @@ class Problem:
         reward_range: str = ":",
         shock_std: float | None = None,
         shock_freedom: float = ASSUMED,
+        guardrails: Iterable[Guardrail] = (),
+        today: int | None = None,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -271,12 +278,27 @@ class Problem:
         shock_std = SHOCK * self.bias_std * math.sqrt(self.largest_variance) if shock_std is None else shock_std
         put("shock_std", require_number("shock_std", shock_std, least=0))
         put("shock_freedom", require_number("shock_freedom", shock_freedom, above=0))
+        put("guardrails", tuple(guardrails))
+        if today is not None:
+            require_integer("today, the number of the decision in force,", today, least=0, most=self.size - 1)
+        put("today", today)
+        require_guardrails(self)
 
     @classmethod
     def of_matrix(cls, matrix: ArrayLike, *args: Any, **named: Any) -> Problem:
         """Make a problem whose actions are the rows of a covariance matrix; the other arguments are as usual."""
         kernel = Precomputed(require_array("kernel matrix", matrix))
         return cls(Decisions(np.arange(len(kernel.matrix), dtype=float)), kernel, *args, **named)
+
+    @property
+    def metrics(self) -> tuple[Problem, ...]:
+        """The objective and the metrics of all guardrails."""
+        return (self, *(guardrail.problem for guardrail in self.guardrails))
+
+    @cached_property
+    def correlation(self) -> Array:
+        """How people's answers about all metrics vary together, (metrics, metrics)."""
+        return correlation_of(self.guardrails)
 
     @property
     def size(self) -> int:

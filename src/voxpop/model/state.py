@@ -11,10 +11,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voxpop.errors import Array
+from voxpop.model.guardrails import Rule
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import Answered, Feedback, Plan, changed
+from voxpop.model.words import number, percent
 
 History = tuple[Answered, ...]
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What is known of the decision and one guardrail."""
+
+    rule: Rule
+    value: float  # what is expected of the metric, turned so that more is better
+    chance: float  # that the decision keeps the guardrail
+    certified: float  # by how much it passes the rule, at least, with the bounds' confidence; -inf: not known
+    possible: bool  # False if no decision is likely to keep all guardrails
+    nearest: int  # the decision that is most likely to keep them all
+    slack: float  # by how much that one is expected to pass this rule
+
+    @property
+    def said(self) -> str:
+        """What is certified of the decision, or believed, in words."""
+        if self.certified >= 0:
+            return f"keeps {self.rule.bound(self.certified)}, certified"
+        return f"keeps {self.rule} with {percent(self.chance)}, not certified yet"
+
+    @property
+    def note(self) -> str:
+        """What is expected, and how surely it is enough."""
+        return f"expected {number(self.rule.turn(np.array(self.value)).item())}, enough with {percent(self.chance)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +68,7 @@ class State:
     decision: int | None = None  # the action to use now; None: the leader
     certified: float | None = None  # with the bounds' confidence, no action is better than the decision by more
     spent: float = 0.0  # of the chance of error, by all that was certified so far, or set aside
+    keeps: tuple[float, ...] = ()  # by how much the decision passes each guardrail at least; -inf: not certified
 
     @classmethod
     def prior(cls, problem: Problem, norm_bound: float) -> Self:
@@ -119,6 +147,21 @@ class State:
     def expected_loss(self) -> float | None:
         """What the model expects the decision to lose per round; None if the policy does not know."""
         return None
+
+    @property
+    def metrics(self) -> tuple[State, ...]:
+        """What is known of the objective and of the metrics of all guardrails."""
+        return (self,)
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """What is known of the decision and each guardrail."""
+        return ()
+
+    @property
+    def slacks(self) -> tuple[tuple[Array, Array], ...]:
+        """By how much each decision is expected to pass each rule, and the standard deviation of that, (n,) each."""
+        return ()
 
     @property
     def unsealed(self) -> Self:
@@ -203,8 +246,13 @@ class Channel(Protocol):
 class Prospect:
     """The noise that privacy would add to averages: its covariance is variance(people) times the shape."""
 
-    shape: Array  # (arms, arms)
+    shape: Array  # (arms, arms); with guardrails of all metrics, metric after metric
     variance: Callable[[Array], Array]  # by the number of people; infinite if they are too few to hide in
+
+    def of_metric(self, metric: int, arms: int) -> Array:
+        """Return the shape of the averages of one metric."""
+        at = slice(metric * arms, (metric + 1) * arms)
+        return self.shape[at, at]
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,12 @@ class Plan:
     used: tuple[int, ...] = ()  # the numbers of the blocks that count, if there were several; empty: all
     counts: Indices | None = None  # (blocks, arms) the turns that count, where arms or blocks differ in them
     planned: Plan | None = None  # the plan before it was played otherwise
+    also: int = 0  # metrics that people answer about besides the objective
+
+    @property
+    def coordinates(self) -> int:
+        """The numbers of a report about a block: one for each arm and metric, metric after metric."""
+        return len(self.arms) * (1 + self.also)
 
     @property
     def lived(self) -> Indices:
@@ -165,8 +171,8 @@ class Plan:
         pulls = plan.each * np.floor(len(used) ** 2 / (1 / counts).sum(axis=0) + 1e-9).astype(np.intp)
         people, forecast = sum((plan.people + block - 1) // plan.blocks for block in used), plan.forecast
         if forecast is not None:
-            each = forecast.answers / (plan.people * len(plan.arms))
-            forecast = changed(forecast, answers=each * people * len(columns))
+            each = forecast.answers / (plan.people * plan.coordinates)
+            forecast = changed(forecast, answers=each * people * len(columns) * (1 + plan.also))
         return changed(
             plan,
             arms=arms[columns],
@@ -219,7 +225,7 @@ class Plan:
     @property
     def numbers(self) -> int:
         """The numbers that are sent in the wave if everyone answers (eq:comm_cost)."""
-        each = {"averages": len(self.arms), "rounds": self.asked, "one": 1}
+        each = {"averages": self.coordinates, "rounds": self.asked, "one": 1}
         return self.answers * each[self.reports]
 
 
@@ -284,21 +290,40 @@ class Feedback:
         """The variances of single people's averages, (arms,); journals of earlier versions keep these alone."""
         return self.scatter.diagonal() if self.scatter is not None and self.scatter.ndim == 2 else self.scatter
 
+    def of_metric(self, plan: Plan, metric: int = 0) -> Feedback:
+        """Return what the answers say of one metric: of the objective (0) or of a guardrail."""
+        if not plan.also:
+            return self
+        at = slice(metric * len(plan.arms), (metric + 1) * len(plan.arms))
+
+        def part(matrix: Array | None) -> Array | None:
+            return None if matrix is None else np.asarray(matrix[(at,) * np.ndim(matrix)])
+
+        return replace(
+            self,
+            mean=self.mean[at],
+            noise=part(self.noise),
+            clipping=part(self.clipping),
+            scatter=part(self.scatter),
+            by_block=None if self.by_block is None else self.by_block[:, at],
+        )
+
     def check(self, plan: Plan) -> None:
         """Refuse feedback that does not fit the plan."""
-        if self.mean.shape != plan.arms.shape:
+        length = (plan.coordinates,)
+        if self.mean.shape != length:
             raise InputError(
-                f"wave {plan.wave} asks for {len(plan.arms)} averages, got shape {self.mean.shape}; "
-                "give one number for each arm"
+                f"wave {plan.wave} asks for {plan.coordinates} averages, got shape {self.mean.shape}; "
+                f"give one number for each arm{' and metric, metric after metric' * (plan.also > 0)}"
             )
-        if self.scatter is not None and np.shape(self.scatter) not in (plan.arms.shape, plan.arms.shape * 2):
+        if self.scatter is not None and np.shape(self.scatter) not in (length, length * 2):
             raise InputError(
-                f"the scatter of wave {plan.wave} must be a covariance of {len(plan.arms)} averages, "
+                f"the scatter of wave {plan.wave} must be a covariance of {plan.coordinates} averages, "
                 f"got shape {np.shape(self.scatter)}"
             )
-        if self.by_block is not None and np.shape(self.by_block) != (plan.blocks, len(plan.arms)):
+        if self.by_block is not None and np.shape(self.by_block) != (plan.blocks, *length):
             raise InputError(
-                f"wave {plan.wave} has {plan.blocks} blocks of {len(plan.arms)} averages each, got shape "
+                f"wave {plan.wave} has {plan.blocks} blocks of {plan.coordinates} averages each, got shape "
                 f"{np.shape(self.by_block)}; give one row a block, or leave by_block out"
             )
 

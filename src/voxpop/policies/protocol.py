@@ -58,6 +58,8 @@ class Policy(Protocol):
     def aggregates(self) -> bool:
         """True if it learns from averages of many people, as privacy needs; False if from one person per round."""
 
+    keeps_guardrails: bool = False  # True if it knows the metrics that decisions must keep
+
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again."""
 

@@ -15,14 +15,20 @@ euclidean  f is within the earlier bounds: a plain ball around their middle.
 A deviation lies in the ellipsoid of shape q^2 (v^2 K + sigma^2 W^-1) with probability 99.9 %, where q is the quantile
 of a chi variable. The sum of ellipsoids of shapes S and D lies in that of shape (1 + r) S + (1 + 1/r) D for every
 r > 0. For the kernel ball, this is the functional mechanism of Hall, Rinaldo and Wasserman (2013).
+
+With guardrails a report has a block of averages for each metric, and all of it is clipped together: the product of the
+ellipsoids of shapes S_m of several metrics lies in that of the blocks S_m sum_j t_j / t_m, for any t > 0. Deviations
+whose metrics have the correlations R are at most q sqrt(largest eigenvalue of R) long in coordinates that are whitened
+metric by metric, with the quantile q of as many coordinates.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
 from scipy.special import chdtrc, chdtri
 
 from voxpop.errors import Array, InputError
@@ -32,6 +38,7 @@ from voxpop.model.waves import Plan
 
 OUTSIDE = 1e-3  # the share of the people who follow the model that is clipped
 MIXTURES = (0.15, 0.5, 0.85)  # the values of t that are tried
+Region = tuple[Array, Array]  # the centre less the prior mean, and the shape, of an ellipsoid in which f(A) is
 HUGE = 1e100  # answers are cut off at this distance from the centre
 FARTHEST = 1e150  # and at this one in whitened coordinates
 
@@ -115,19 +122,25 @@ class Ball:
 
 def candidates(problem: Problem, plan: Plan, state: State) -> list[Ball]:
     """Return the balls for a wave that follow from public knowledge."""
-    prior = state.norm_bound**2 * problem.covariance(plan.arms, plan.arms)
-    kernel = _around(problem, plan, "kernel", np.zeros(len(plan.arms)), prior)
-    earlier = [ball for t in MIXTURES for ball in _earlier(problem, plan, state, t)]
-    return [kernel, *earlier, euclidean_ball(problem, plan, state)]
+    each = list(zip(problem.metrics, state.metrics, strict=True)) if plan.also else [(problem, state)]
+    zero = np.zeros(len(plan.arms))
+    prior = [(zero, known.norm_bound**2 * own.covariance(plan.arms, plan.arms)) for own, known in each]
+    found = [_around(problem, plan, "kernel", prior)]
+    for t in MIXTURES:
+        after = [_earlier(own, plan, known, t) for own, known in each]
+        known_of_all = [region for region in after if region is not None]
+        if len(known_of_all) == len(after):
+            found.append(_around(problem, plan, "earlier", known_of_all))
+    return found if plan.also else [*found, euclidean_ball(problem, plan, state)]
 
 
-def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]:
-    """Return the ball that the previous wave allows; none without such a wave or if it contradicts the norm bound."""
+def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> Region | None:
+    """Return where the previous wave allows f to be; None without such a wave or if it contradicts the norm bound."""
     if not state.history:
-        return []
+        return None
     before, feedback = state.history[-1]
     if feedback.printed:
-        return []
+        return None
     noise = problem.answer_noise(before.arms, before.pulls, feedback.effective)
     noise += problem.shocks.variance / feedback.kept * problem.shock_noise(before.turns)
     slack = 0.0
@@ -143,24 +156,34 @@ def _earlier(problem: Problem, plan: Plan, state: State, t: float) -> list[Ball]
     y = feedback.mean - problem.means[before.arms]
     level = 1 - (1 - t) / state.norm_bound**2 * float(y @ cho_solve(factor, y))
     if level <= 0:
-        return []
+        return None
     inner = problem.covariance(plan.arms, plan.arms) - cross.T @ cho_solve(factor, cross)
     shape = level * state.norm_bound**2 / (1 - t) * (inner + inner.T) / 2
-    return [_around(problem, plan, "earlier", cross.T @ cho_solve(factor, y), shape)]
+    return cross.T @ cho_solve(factor, y), shape
 
 
-def _around(problem: Problem, plan: Plan, metric: str, centre: Array, shape: Array) -> Ball:
-    """Return the unit ball that holds the sum of f's ellipsoid and a person's deviation."""
-    arms = len(plan.arms)
+def _around(problem: Problem, plan: Plan, metric: str, regions: Sequence[Region]) -> Ball:
+    """Return the unit ball that holds the sum of f's ellipsoid and a person's deviation, of all metrics together."""
+    metrics, arms = problem.metrics[: len(regions)], plan.coordinates
     quantile, excess, chance = _chi_tail(arms)
-    spread = _spread(problem, plan) * quantile**2
+    spreads, shapes, units = [_spread(each, plan) for each in metrics], [shape for _, shape in regions], np.ones(arms)
+    if plan.also:  # in units in which people deviate alike in all metrics
+        sizes = [float(np.trace(spread)) / len(plan.arms) for spread in spreads]
+        units = np.repeat(np.sqrt(sizes), len(plan.arms))
+        lengths = [math.sqrt(float(np.trace(shape)) / size) for shape, size in zip(shapes, sizes, strict=True)]
+        shapes = [sum(lengths) / own / size * shape for own, size, shape in zip(lengths, sizes, shapes, strict=True)]
+        spreads = [spread / size for spread, size in zip(spreads, sizes, strict=True)]
+        alike = math.sqrt(float(np.linalg.eigvalsh(problem.correlation)[-1]))
+        quantile, excess = alike * quantile, alike * excess
+    shape, spread = block_diag(*shapes), block_diag(*spreads) * quantile**2
     ratio = math.sqrt(float(np.trace(spread)) / max(float(np.trace(shape)), 1e-9 * float(np.trace(spread))))
     whole = (1 + ratio) * shape + (1 + 1 / ratio) * spread
     whole.flat[:: arms + 1] += 8 * arms * np.finfo(float).eps * float(whole.diagonal().max())  # so that it has a root
-    root = np.asarray(np.linalg.cholesky(whole), dtype=float)
+    root = units[:, None] * np.asarray(np.linalg.cholesky(whole), dtype=float)
     # A deviation s > 1 times as long as its ellipsoid allows has at most length 1 + (s - 1) sqrt(r / (1 + r)) here.
     share = math.sqrt(ratio / (1 + ratio)) / quantile
-    return Ball(metric, problem.means[plan.arms] + centre, root, 1.0, (share * excess, chance))
+    centre = [own.means[plan.arms] + middle for own, (middle, _) in zip(metrics, regions, strict=True)]
+    return Ball(metric, np.concatenate(centre), root, 1.0, (share * excess, chance))
 
 
 def _spread(problem: Problem, plan: Plan) -> Array:

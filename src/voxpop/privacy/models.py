@@ -267,7 +267,9 @@ class Private:
 def _mean_width(problem: Problem, state: State, plan: Plan, release: Clipped) -> float:
     """Predict the mean width of the active actions after a release, if everyone answers."""
     people = plan.people
-    noise = problem.answer_noise(plan.arms, plan.pulls, people) + release.variance(people) * release.ball.shape
+    at = slice(len(plan.arms))  # by the objective
+    noise = problem.answer_noise(plan.arms, plan.pulls, people)
+    noise = noise + release.variance(people) * release.ball.shape[at, at]
     return _mean_width_of(problem, state, plan, noise)
 
 

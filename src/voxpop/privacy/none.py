@@ -29,8 +29,8 @@ class PlainRelease(Release):
 
     step: Positive
     arms: Count
-    low: float | None = None  # None: there is no such limit, as in waves of earlier versions
-    high: float | None = None
+    low: float | tuple[float, ...] | None = None  # of each number, if there are several metrics
+    high: float | tuple[float, ...] | None = None  # None: there is no such limit, as in waves of earlier versions
     model: ClassVar[str] = "none"
     fills_gaps: ClassVar[bool] = False
     seen: ClassVar[str] = (
@@ -48,8 +48,9 @@ class PlainRelease(Release):
         return Tally.of(np.clip(reports, *self.limits), self.step)
 
     @property
-    def limits(self) -> tuple[float, float]:
-        return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
+    def limits(self) -> tuple[float | Array, float | Array]:
+        low, high = (np.array(one) if isinstance(one, tuple) else one for one in (self.low, self.high))
+        return -math.inf if low is None else low, math.inf if high is None else high
 
     def crowd(self, mean: Array, root: Array, people: int, rng: np.random.Generator) -> Tally:
         return unclipped(mean, root, people, self.step, rng)
@@ -88,7 +89,12 @@ class NoPrivacy(Open):
     cost: ClassVar[None] = None
 
     def calibrate(self, problem: Problem, state: State, plan: Plan) -> Release:
-        return PlainRelease(problem.grid_step, len(plan.arms), *public_range(problem, state))
+        if not plan.also:
+            return PlainRelease(problem.grid_step, len(plan.arms), *public_range(problem, state))
+        each = [public_range(*known) for known in zip(problem.metrics, state.metrics, strict=True)]
+        low, high = (tuple(limit for limit in limits for _ in plan.arms) for limits in zip(*each, strict=True))
+        step = min(metric.grid_step for metric in problem.metrics)
+        return PlainRelease(step, plan.coordinates, low, high)
 
     def describe(self) -> dict[str, Any]:
         return {"privacy": self.model, "epsilon": None, "delta": None, "calibration": None, "caveats": []}

@@ -158,7 +158,7 @@ class Release(ABC):
             """The number of averages in an answer."""
 
     @property
-    def limits(self) -> tuple[float, float]:
+    def limits(self) -> tuple[float | Array, float | Array]:
         """What each number of a report is clipped to by itself, before it is added up."""
         return -math.inf, math.inf
 

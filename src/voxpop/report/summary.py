@@ -64,7 +64,7 @@ def summarise(course: Course, truth: Array | None = None) -> list[Line]:
     ['Do this', 'Expect', 'Expected loss']
     """
     view = View(course, truth)
-    parts = (_decision, _expected, _certified, _cost, _asked, _dates, _loss, _promise, _notes)
+    parts = (_decision, _expected, _certified, _guarded, _cost, _asked, _dates, _loss, _promise, _notes)
     return [line for part in parts for line in part(view)]
 
 
@@ -140,6 +140,7 @@ def _certified(view: View) -> Iterator[Line]:
     course, answer, noun = view.course, view.answer, view.layout.label
     if answer.estimate is None:
         return
+    noun = f"{noun or 'decision'} that keeps the guardrails" if course.problem.guardrails else noun
     said = certified(answer.regret, answer.certain, answer.confidence, noun)
     if answer.regret is None and not answer.certain:
         yield Line("Certified", said, _lacking(view), first=True)
@@ -148,6 +149,24 @@ def _certified(view: View) -> Iterator[Line]:
     checked = f"{SHARES.get(share, f'{share:.0%}')} of the answers was kept aside to check this" if share else ""
     left = f"{len(course.state.active):,} of {course.problem.size:,} decisions could still be best"
     yield Line("Certified", said, "; ".join(filter(None, [checked, "if the model holds", left])), first=True)
+
+
+def _guarded(view: View) -> Iterator[Line]:
+    """Say how the decision keeps each guardrail, and which comes nearest if none is likely to keep them all."""
+    course = view.course
+    guards = course.state.guards
+    for guard in guards:
+        yield Line("Guardrail", guard.said, guard.note, first=True)
+    if guards and not guards[0].possible:
+        near = guards[0].nearest
+        missing = [f"{guard.rule.name} by {number(-guard.slack)}" for guard in guards if guard.slack < 0]
+        short = (
+            f"expected to miss {' and '.join(missing)}" if missing else "expected to keep them, and not surely enough"
+        )
+        said = "no decision keeps all guardrails with 95 %"
+        stays = "the decision in force stays" if course.problem.today == course.answer.index else "it is the decision"
+        nearest = f"nearest is {view.layout.name(near)}, {short}; {stays}"
+        yield Line("Take note", said, nearest, first=True)
 
 
 def _lacking(view: View) -> str:

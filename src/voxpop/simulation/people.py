@@ -396,3 +396,24 @@ class Customers(Answering):
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
         bought = rng.binomial(rounds, self.demand.item(arm))
         return (self.prices.item(arm) - self.unit_cost) * bought / rounds
+
+
+@dataclass(frozen=True, eq=False)
+class SeveralMetrics(Answering):
+    """People who answer about several metrics; a report has the numbers of one metric after those of another.
+
+    Each metric has its problem and its truth, and `correlation` says how a person's answers about two of them vary
+    together, (metrics, metrics).
+    """
+
+    metrics: tuple[GPPeople, ...]
+    correlation: Array
+
+    def observe(self, plan: Plan, people: int, rng: np.random.Generator) -> Array:
+        laws = [metric.law(plan) for metric in self.metrics]
+        alike = square_root(self.correlation) @ rng.standard_normal((people, len(laws), len(plan.arms)))
+        drawn = [mean + alike[:, place] @ root.T for place, (mean, root) in enumerate(laws)]
+        return np.concatenate(drawn, axis=1)
+
+    def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
+        raise InputError("people with several metrics are not asked one by one; use waves")

@@ -18,18 +18,26 @@ from voxpop.gp.belief import believe
 from voxpop.io.columns import Roles
 from voxpop.io.pilots import ReleasedPilot
 from voxpop.io.ranges import number_or_word
-from voxpop.io.studyfile import direction_of, privacy_of, read_study, rehearsal_rewards, space_of
+from voxpop.io.studyfile import (
+    direction_of,
+    guardrail_tables,
+    privacy_of,
+    read_study,
+    rehearsal_rewards,
+    space_of,
+)
 from voxpop.io.tables import read_people, read_pilot_table
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
-from voxpop.model.direction import Direction
+from voxpop.model.direction import Direction, of_rule
 from voxpop.model.formula import Formula, column_of
 from voxpop.model.problem import Problem
 from voxpop.policies import DEFAULT, Policy
 from voxpop.privacy import NoPrivacy, Privacy, make_privacy
 from voxpop.runtime.random_streams import stream
-from voxpop.simulation.people import GPPeople, ResampledPeople, TablePeople, square_root
+from voxpop.simulation.people import GPPeople, ResampledPeople, SeveralMetrics, TablePeople, square_root
 from voxpop.simulation.runs import Described, Scenario, simulate
 from voxpop.simulation.scenarios import PEOPLE, piloted
+from voxpop.simulation.simulator import Population
 from voxpop.simulation.weather import Weather
 
 HORIZON = 20_000  # rounds, unless said otherwise
@@ -194,7 +202,7 @@ class Rehearsal(Described):
         if self.resample is not None:
             return _of_pilot(path, problem, data, Path(self.resample), self.seed)
         f, problem = direction.turn(rehearsal_rewards(path, problem, data)), direction.problem(problem)
-        return Scenario("", problem, GPPeople(problem, f), f)
+        return Scenario("", problem, _with_metrics(path, problem, data, GPPeople(problem, f)), f)
 
     def make_privacy(self) -> Privacy:
         """Make the chosen trust model, or the file's."""
@@ -205,6 +213,19 @@ class Rehearsal(Described):
     def make_policy(self, scenario: Scenario) -> Policy:
         """Make the policy; the file's own has the settings of the file."""
         return scenario.make_policy(self.policy or scenario.settings.get("name", DEFAULT), **dict(self.settings))
+
+
+def _with_metrics(path: Path, problem: Problem, data: Mapping[str, Any], people: GPPeople) -> Population:
+    """Return people who also answer about the metrics of guardrails."""
+    if not problem.guardrails:
+        return people
+    found = [people]
+    for guardrail, table in zip(problem.guardrails, guardrail_tables(data), strict=True):
+        towards = of_rule(guardrail.rule)
+        told = {**data, "rehearsal": table.get("rehearsal")}
+        rewards = rehearsal_rewards(path, towards.problem(guardrail.problem), told)
+        found.append(GPPeople(guardrail.problem, towards.turn(rewards)))
+    return SeveralMetrics(tuple(found), problem.correlation)
 
 
 def _of_pilot(study: Path, problem: Problem, data: Mapping[str, Any], path: Path, seed: int) -> Scenario:

@@ -165,18 +165,20 @@ def collect(wave: Wave, population: Population, seed: int, shocks: Array | None 
     """Ask the people of a wave and add the reports of each block up, a chunk at a time; shocks are (blocks, arms)."""
     plan, release = wave.plan, wave.release
     rng = stream(seed, "people", plan.wave)
-    shocks = np.zeros((plan.blocks, len(plan.arms))) if shocks is None else shocks
+    happened = np.zeros((plan.blocks, plan.coordinates))
+    if shocks is not None:  # of the objective; guardrails are not moved
+        happened[:, : len(plan.arms)] = shocks
     if plan.reports == "one":
-        return [release.tally(population.observe_each(plan, rng)[None, :] + shocks)]
+        return [release.tally(population.observe_each(plan, rng)[None, :] + happened)]
     if plan.people > CROWD and plan.blocks == 1 and isinstance(population, GaussianPopulation):
         mean, root = population.law(plan)
-        crowd = release.crowd(mean + shocks[0], root, plan.people, rng)
+        crowd = release.crowd(mean + happened[0], root, plan.people, rng)
         if crowd is not None:
             return [crowd]
     noise = _noise(seed, "devices", plan.wave)
     found = []
-    for block, shock in enumerate(shocks):
-        people = chunks(plan.people if plan.same else (plan.people + block) // plan.blocks, len(plan.arms))
+    for block, shock in enumerate(happened):
+        people = chunks(plan.people if plan.same else (plan.people + block) // plan.blocks, plan.coordinates)
         found.append(reduce(add, (ask(wave, population, some, rng, noise, shock) for some in people)))
     return found
 

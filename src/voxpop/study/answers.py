@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -37,7 +38,7 @@ from voxpop.errors import (
 from voxpop.journal.journal import Released
 from voxpop.journal.question import Question
 from voxpop.journal.wave import Wave, entry_of, release_wave
-from voxpop.model.direction import Direction
+from voxpop.model.direction import Direction, of_rule
 from voxpop.model.problem import Evidence, Indices, Problem, Range, require_range
 from voxpop.model.state import State
 from voxpop.model.strata import Sample, Strata
@@ -111,6 +112,7 @@ def read(
     optional = frozenset({"block"} if not plan.in_blocks or not isinstance(told, Sequence) else ())
     if strata is None or is_frame(told):
         kept = [*(() if strata is None else ("stratum",)), *(("block",) if plan.in_blocks else ())]
+        kept += [guardrail.name for guardrail in problem.guardrails]
         told = untabled(problem, plan, told, measure, kept)
     if strata is not None and isinstance(told, Mapping) and any(str(name) in strata.shares for name in told):
         parts = dict[str, Answers | Feedback]()
@@ -122,6 +124,7 @@ def read(
             raise InputError(f"the strata {', '.join(map(repr, told))} are not all different as text; join them first")
         return _joined(strata, parts)
     names, belongs, blocks = tuple[str, ...](), list[str](), list[str]()
+    metrics = [guardrail.name for guardrail in problem.guardrails]
     numbers = [str(block) for block in plan.numbered]
     if isinstance(told, Blocked):
         blocks = [_member("block", block, numbers) for block in told.blocks]
@@ -130,7 +133,12 @@ def read(
         groups = {**({} if strata is None else {"stratum": list(strata.shares)}), "block": numbers}
         apart = plan.same > 0 and plan.blocks > 1
         people, found = _by_person(
-            told, groups, lambda record, said: (_asked(problem, plan, record, said), record["average"]), optional, apart
+            told,
+            groups,
+            lambda record, said: (_asked(problem, plan, record, said), _reply(record, metrics)),
+            optional,
+            apart,
+            metrics,
         )
         belongs, blocks = found.get("stratum", []), found["block"]
         told, names = _rows(plan, people), tuple(people)
@@ -150,8 +158,11 @@ def read(
         check_scale(float(np.abs(feedback.mean).max()), problem.grid_step)
         return of_same(feedback, plan.blocks) if plan.same and feedback.weighting is None else feedback
     matrix = _numbers(told, private, names)
-    if matrix.ndim != 2 or matrix.shape[1] != len(plan.arms) or not len(matrix):
-        raise InputError(f"wave {plan.wave} takes a matrix of shape (people, {len(plan.arms)}), got {matrix.shape}")
+    if matrix.ndim != 2 or matrix.shape[1] != plan.coordinates or not len(matrix):
+        each = f", {len(plan.arms)} for each of {1 + plan.also} metrics" if plan.also else ""
+        raise InputError(
+            f"wave {plan.wave} takes a matrix of shape (people, {plan.coordinates}){each}, got {matrix.shape}"
+        )
     asked = _in_blocks(plan, list(map(int, blocks)), len(matrix), order)
     if private or all_finite(matrix):
         answers = Answers(matrix, names, strata, tuple(belongs), asked)
@@ -162,7 +173,8 @@ def read(
         return Answers(matrix[whole], names, strata, of, tuple(compress(asked, whole)))
     person, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
     who = repr(names[person]) if names else f"row {person}"
-    about = f"about {problem.decisions[int(plan.arms[column])]!r}"
+    about = f"about {problem.decisions[int(plan.arms[column % len(plan.arms)])]!r}"
+    about += f", {metrics[column // len(plan.arms) - 1]}" if column >= len(plan.arms) else ""
     if np.isinf(matrix[person, column]):
         raise InputError(f"feedback must be finite, got {matrix[person, column]} of {who} {about}; correct it")
     lack = f"{len(matrix) - whole.sum():,} of {len(matrix):,} people lack an answer"
@@ -170,6 +182,11 @@ def read(
         f"{who} has no answer {about}, and {lack}; complete them, or leave those people out, as --partial "
         "(partial=True) does"
     )
+
+
+def _reply(record: Mapping[Any, Any], metrics: Sequence[str]) -> list[Any]:
+    """Return what a record says of the objective and of each metric."""
+    return [math.nan if (value := record[name]) is None else value for name in ("average", *metrics)]
 
 
 def _of_everyone(plan: Plan, told: Answers) -> Answers:
@@ -230,21 +247,32 @@ def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers 
 def require_within(problem: Problem, plan: Plan, told: Answers | Feedback, direction: Direction) -> None:
     """Refuse rewards or costs outside of the study's limits, and say whose they are."""
 
-    def name(place: tuple[int, ...]) -> str:
-        about = f"about {problem.decisions[int(plan.arms[place[-1]])]!r}"
+    def name(called: str, place: tuple[int, ...]) -> str:
+        about = f"{called}about {problem.decisions[int(plan.arms[place[-1]])]!r}"
         if isinstance(told, Feedback):
             return f"the average {about}"
         return f"the answer of {repr(told.names[place[0] % told.count]) if told.names else f'row {place[0]}'} {about}"
 
     values = told.mean if isinstance(told, Feedback) else told.matrix
-    require_range(values, direction.bounds(*problem.limits), name)
+    known = [("", direction, problem), *((f"{g.name} ", of_rule(g.rule), g.problem) for g in problem.guardrails)]
+    for (called, towards, each), part in zip(known, np.split(values, len(known), axis=-1), strict=True):
+        require_range(part, towards.bounds(*each.limits), partial(name, called))
 
 
-def turned(told: Answers | Feedback, direction: Direction) -> Answers | Feedback:
-    """Turn what people told, rewards or costs, into what the study maximises."""
-    if isinstance(told, Feedback):
+def turned(told: Answers | Feedback, direction: Direction, problem: Problem, plan: Plan) -> Answers | Feedback:
+    """Turn what people told, rewards or costs, into what the study maximises, of every metric."""
+    if not plan.also and isinstance(told, Feedback):
         return direction.feedback(told)
-    return changed(told, matrix=direction.turn(told.matrix))
+    if not plan.also:
+        return changed(told, matrix=direction.turn(told.matrix))
+    towards = [direction, *(of_rule(guardrail.rule) for guardrail in problem.guardrails)]
+    less = np.repeat([each is Direction.MINIMIZE for each in towards], len(plan.arms))
+    if not isinstance(told, Feedback):
+        return changed(told, matrix=np.where(less, 0.0 - told.matrix, told.matrix))
+    by_block = None if told.by_block is None else np.where(less, 0.0 - told.by_block, told.by_block)
+    signs = np.where(less, -1.0, 1.0)
+    scatter = told.scatter if told.scatter is None or told.scatter.ndim == 1 else told.scatter * np.outer(signs, signs)
+    return changed(told, mean=np.where(less, 0.0 - told.mean, told.mean), by_block=by_block, scatter=scatter)
 
 
 def _numbers(values: object, private: bool, names: Sequence[str] = ()) -> Array:
@@ -273,6 +301,7 @@ def _by_person(
     answer: Callable[[Mapping[Any, Any], str], tuple[int, Any]],
     perhaps: frozenset[str] = frozenset(),
     apart: bool = False,
+    metrics: Sequence[str] = (),
 ) -> tuple[dict[str, dict[int, Any]], dict[str, list[str]]]:
     """Return each person's answers by arm, and of which stratum or block each is; refuse other keys, or what is twice.
 
@@ -281,7 +310,8 @@ def _by_person(
     """
     people, belongs = dict[str, dict[int, Any]](), {key: dict[str, str]() for key in groups}
     wanted = {key: known for key, known in groups.items() if key not in perhaps}
-    keys, named = {"person", "decision", "average", *wanted} | perhaps, "person, decision and average"
+    keys, named = {"person", "decision", "average", *metrics, *wanted} | perhaps, "person, decision and average"
+    named = ", ".join(["person, decision, average", *metrics]) if metrics else named
     if wanted:
         said = (f"{key}, one of {', '.join(known)}" for key, known in wanted.items())
         named = f"person, decision, average and {', and '.join(said)}"
@@ -326,8 +356,12 @@ def _asked(problem: Problem, plan: Plan, record: Mapping[Any, Any], said: str) -
 
 
 def _rows(plan: Plan, people: Mapping[str, Mapping[int, Any]]) -> list[list[Any]]:
-    """Return a row of answers for each person, with NaN for those that are missing."""
-    return [[answers.get(arm, math.nan) for arm in plan.arms.tolist()] for answers in people.values()]
+    """Return a row of answers for each person, metric after metric, with NaN for those that are missing."""
+    missing = [math.nan] * (1 + plan.also)
+    return [
+        [answers.get(arm, missing)[metric] for metric in range(1 + plan.also) for arm in plan.arms.tolist()]
+        for answers in people.values()
+    ]
 
 
 def require_people(plan: Plan, told: Answers | Feedback, ledger: Ledger) -> None:

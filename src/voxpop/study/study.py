@@ -99,6 +99,11 @@ class BaseStudy(Defined, HasCourse):
             raise InputError(
                 f"who = {who!r} asks the same people in every wave, and devices answer once; ask fresh people"
             )
+        if not self.sees_answers and definition.problem.guardrails:
+            raise InputError(
+                "a study with guardrails is for people who answer to you: devices report one metric; leave out the "
+                "guardrails, or ask with voxpop ask"
+            )
         if self.sees_answers and definition.privacy.release_type.noise_on_device:
             raise InputError(
                 f"in the {definition.privacy.model} model people's devices randomise, and a study only sees their sum; "
@@ -325,6 +330,8 @@ class Study(BaseStudy):
         step: object = None,
         only: str | None = None,
         allowed: object = None,
+        guardrails: Sequence[str] = (),
+        today: Mapping[str, Any] | None = None,
         resume: bool = False,
         **named: Any,
     ) -> Study:
@@ -336,9 +343,10 @@ class Study(BaseStudy):
 
         `values`, `step`, `points`, `only` and `allowed` say which decisions exist: {"price": [2.99, 3.49]}, {"price":
         0.1}, a number of values, a formula, or the decisions themselves. The other arguments are those of `calibrate`
-        and of `from_calibration`; a history may be the path of a CSV file, too. With a protection each call draws new
-        noise; that of a CSV file is drawn once and kept beside it. With `resume` a study that was saved at the path
-        goes on.
+        and of `from_calibration`. `guardrails` are rules about other columns of the pilot, such as "retention >= -2%",
+        and `today` is the decision in force, with which they are compared, and from which safe trials start. A history
+        may be the path of a CSV file, too. With a protection each call draws new noise; that of a CSV file is drawn
+        once and kept beside it. With `resume` a study that was saved at the path goes on.
 
         >>> import numpy as np, pandas as pd
         >>> rng, prices = np.random.default_rng(0), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
@@ -353,7 +361,7 @@ class Study(BaseStudy):
         {'price': 4.0}
         """
         from voxpop.io.columns import Roles
-        from voxpop.io.pilots import calibration_of
+        from voxpop.io.pilots import calibration_of, in_force
         from voxpop.io.ranges import Ranges, labels_of
 
         named = {**named, "reward": reward}
@@ -365,8 +373,8 @@ class Study(BaseStudy):
         menu = Menu.of(points, values, step, only, labels_of(allowed))
         about = tuple(parameter), tuple(ignore), tuple(choice)
         roles = Roles(*about, person=person, reward=reward, wide=wide, perhaps=True), Ranges(menu=menu)
-        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range, history, *roles)
-        return cls.from_calibration(found, horizon, menu, path, **named)
+        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range, history, *roles, guardrails)
+        return cls.from_calibration(in_force(found, menu, today), horizon, menu, path, **named)
 
     @classmethod
     def _resumed(cls, path: Path, horizon: int, direction: str, **named: Any) -> Study:
@@ -456,6 +464,9 @@ class Study(BaseStudy):
         * a dictionary: {person: {decision: average}}, or {decision: averages of all people}, with the same labels;
         * an aggregate: {"mean": [...], "count": ...} or a `Feedback`.
 
+        With guardrails records have a key, and long tables a column, for each metric; a row of a matrix and a mean have
+        the numbers of the objective first, and then those of each metric.
+
         In a study with strata, records have the key "stratum" as well and tables a column of that name, or there is
         one of these for each stratum: {"young": ..., "old": ...}. Each stratum then counts with its share.
 
@@ -485,7 +496,11 @@ class Study(BaseStudy):
         if told.count < pending.plan.people and not partial:
             ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
             raise InputError(answers.too_few(pending.plan, told.count, ratio, self.state))
-        self._add(answers.released(pending, answers.turned(told, self.direction), self.ledger, self.private))
+        self._add(
+            answers.released(
+                pending, answers.turned(told, self.direction, self.problem, pending.plan), self.ledger, self.private
+            )
+        )
         if self.on_wave is not None:
             self.on_wave(self)
 

@@ -222,10 +222,10 @@ def test_the_same_seed_gives_the_same_draws_and_another_others() -> None:
     _, belief, outlook = looked(0)
     active = np.arange(12)
     again, other = (Outlook.of(belief, active, int(np.argmax(belief.mean)), seed) for seed in (0, 1))
-    assert (again.xi == outlook.xi).all()
-    assert (again.fresh_xi == outlook.fresh_xi).all()
-    assert not (other.xi == outlook.xi).any()
-    assert outlook.xi.mean() == pytest.approx(0.0, abs=1e-12)  # antithetic
+    assert (again.metrics[0].xi == outlook.metrics[0].xi).all()
+    assert (again.metrics[0].fresh_xi == outlook.metrics[0].fresh_xi).all()
+    assert not (other.metrics[0].xi == outlook.metrics[0].xi).any()
+    assert outlook.metrics[0].xi.mean() == pytest.approx(0.0, abs=1e-12)  # antithetic
 
 
 @pytest.mark.filterwarnings("error")

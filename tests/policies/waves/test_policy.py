@@ -209,7 +209,8 @@ def test_what_could_be_best_is_listed_as_long_as_it_adds_to_the_expected_best() 
     assert len(outlook.shortlist(1)) == 1
     assert [outlook.shortlist(most).tolist() for most in (2, 3)] == [outlook.shortlist(4).tolist()[:n] for n in (2, 3)]
     assert len(set(outlook.shortlist(4).tolist())) == 4
-    sure = replace(outlook, mean=np.zeros(len(outlook.mean)), covariance=np.zeros_like(outlook.covariance))
+    objective, flat = outlook.metrics[0], np.zeros_like(outlook.covariance)
+    sure = replace(outlook, metrics=(replace(objective, mean=np.zeros(len(outlook.mean)), covariance=flat),))
     assert sure.shortlist(4).tolist() == [outlook.actions[outlook.incumbent]]
 
 

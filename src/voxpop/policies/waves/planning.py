@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voxpop.errors import Array
 from voxpop.gp.belief import within
 from voxpop.model.problem import Indices, Problem
-from voxpop.model.state import Channel, State
+from voxpop.model.state import Channel, Prospect, State
 from voxpop.model.waves import Forecast, Plan, changed
 from voxpop.policies.waves.outlook import TIE, Outlook
 from voxpop.policies.waves.sealing import SEALED, Evidence, Part
@@ -75,6 +76,7 @@ class Offer:
     exploring: float
     blocks: int = 1
     washout: int = 0
+    also: int = 0  # metrics besides the objective
 
     @property
     def pulls(self) -> Indices:
@@ -95,7 +97,7 @@ class Offer:
         """Return the offer as a plan, for these very people if they are the same in every wave."""
         forecast = Forecast(self.gain, self.answers, self.exploring)
         plan = Plan(wave, self.arms, self.pulls, self.people, reference, forecast=forecast, sealed=SEALED)
-        return changed(plan, blocks=self.blocks, washout=self.washout, same=same)
+        return changed(plan, blocks=self.blocks, washout=self.washout, same=same, also=self.also)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +113,15 @@ class Planner:
     limits: Limits
     fewest: int
     waves_left: int | None  # with this one; None: as many as pay
+    problems: tuple[Problem, ...] = ()  # of all metrics; empty: of the objective alone
+
+    @property
+    def _metrics(self) -> tuple[Problem, ...]:
+        return self.problems or (self.problem,)
+
+    @property
+    def _also(self) -> int:
+        return len(self._metrics) - 1
 
     @property
     def _enough(self) -> float:
@@ -136,7 +147,7 @@ class Planner:
         """Return a small wave that shows what rounds do to everybody, if nothing has and the limits allow it."""
         places = np.array(sorted({self.outlook.incumbent, *self.outlook.by_chance(3)}), dtype=np.intp)
         rounds, arms = MEASURING[1], len(places)
-        enough = self.limits.people >= self.fewest and self.limits.numbers >= self.fewest * arms
+        enough = self.limits.people >= self.fewest and self.limits.numbers >= self.fewest * arms * (1 + self._also)
         if (
             not self.channel.splits
             or self.problem.shocks.known
@@ -146,6 +157,33 @@ class Planner:
             return None
         value = self._values(places, rounds, np.array([float(self.fewest)]), fresh=True)[0]
         return self._offer(places, rounds, self.fewest, float(value))
+
+    def widening(self) -> Offer | None:
+        """Return the wave after which most is expected to be allowed for its price, if it may pay; None without rules.
+
+        The value of one wave does not see that others may be played with what it allows. What is to be learned counts
+        in proportion to the decisions that may turn out best, and are expected to be safe then.
+        """
+        outlook, found = self.outlook, list[Offer]()
+        if not outlook.bounds:
+            return None
+        choices = useful_rounds(self.problem, outlook.actions[outlook.pool])
+        for places in self._arm_sets(choices[0], choices[-1]):
+            for rounds in choices:
+                left = self.limits.rounds - rounds * len(places) * self.limits.turn - self.delay
+                most = min(self.limits.people, self.limits.numbers // self._numbers(places, rounds), MOST_PEOPLE)
+                if left <= 0 or most < self.fewest:
+                    continue
+                people = numbers_of_people(self.fewest, most)
+                single, shared, hidden = self._expected(places, rounds)
+                nothing = Prospect(np.zeros((len(places) * len(single),) * 2), np.zeros_like)
+                usable, noises = self._hidden(hidden or nothing, single, shared, people)
+                opened = outlook.opened(places, noises) / outlook.contenders
+                for count, share in zip(people[usable].tolist(), opened.tolist(), strict=True):
+                    offer = replace(self._offer(places, rounds, int(count), 0.0), gain=left * outlook.worth * share)
+                    found.append(offer)
+        best = max(found, key=lambda offer: offer.net, default=None)
+        return best if best is not None and best.net > 0 else None
 
     def _again(self, offer: Offer) -> Offer:
         """Value an offer with fresh draws, and more of them."""
@@ -158,15 +196,15 @@ class Planner:
         exploring = rounds * self.limits.turn * (lost + value * len(places))
         blocks, gain = self._blocks(rounds, len(places), people), (self.limits.rounds - self.delay) * value
         answers = self.answer_cost * people * self._numbers(places, rounds)
-        return Offer(arms, places, rounds, people, gain, answers, exploring, blocks, self.limits.washout)
+        return Offer(arms, places, rounds, people, gain, answers, exploring, blocks, self.limits.washout, self._also)
 
     def _blocks(self, rounds: int, arms: int, people: float = math.inf) -> int:
         crowd = math.inf if self.problem.of_people else people
         return blocks_of(rounds, arms, crowd) if in_blocks(self.problem, self.channel) else 1
 
     def _numbers(self, places: Indices, rounds: int) -> int:
-        """Return how many numbers a person sends: about one block, or about every block."""
-        return len(places) * (self._blocks(rounds, len(places)) if self.problem.of_people else 1)
+        """Return how many numbers a person sends: about one block, or about every block, and about every metric."""
+        return len(self._metrics) * len(places) * (self._blocks(rounds, len(places)) if self.problem.of_people else 1)
 
     def _lived(self, pulls: Indices, rounds: int) -> Indices:
         """Return the rounds of each arm behind one person's answers."""
@@ -194,7 +232,7 @@ class Planner:
             return
         price = self.answer_cost * self._numbers(places, rounds)
         lost = rounds * self.limits.turn * float(self.outlook.loss(places).sum())
-        worth = left * self.outlook.expected_loss - lost  # at the most
+        worth = left * self.outlook.worth - lost  # at the most
         numbers = self.limits.numbers // self._numbers(places, rounds)
         most = min(self.limits.people, numbers, int(min(worth / price, MOST_PEOPLE)))
         if most < self.fewest:
@@ -204,36 +242,52 @@ class Planner:
             yield self._offer(places, rounds, int(count), value)
 
     def _values(self, places: Indices, rounds: int, people: Array, fresh: bool = False) -> Array:
-        arms = self.outlook.actions[places]
-        pulls, washout = self.limits.pulls(arms, rounds), self.limits.washout
-        plan = Plan(self.state.wave + 1, arms, pulls, self.fewest, washout=washout)
-        single = self.problem.answer_noise(arms, self._lived(pulls, rounds)) / (1 - SEALED)
-        shared = self.problem.shocks.variance / (1 - SEALED) * self.problem.shock_noise(plan.turns)
-        hidden = self.channel.prospect(self.problem, self.state, plan)
+        single, shared, hidden = self._expected(places, rounds)
         if hidden is None:
             return self.outlook.values_of_people(places, single, shared, people, fresh)
-        variance = hidden.variance(people) / (1 - SEALED)
         found = np.zeros(len(people))
-        noises = single / people[:, None, None] + variance[:, None, None] * hidden.shape + shared
-        usable = np.isfinite(variance)
-        found[usable] = self.outlook.values(places, noises[usable], fresh)
+        usable, noises = self._hidden(hidden, single, shared, people)
+        found[usable] = self.outlook.values(places, noises, fresh)
         return found
 
-    def _noise(self, arms: Indices, rounds: int, people: int) -> Array:
-        """Return the noise of a wave, privacy apart."""
-        problem, lived = self.problem, self._lived(self.limits.pulls(arms, rounds), rounds)
-        shared = problem.shock_noise(np.full(len(arms), rounds))
-        return problem.answer_noise(arms, lived, people) + problem.shocks.variance * shared
+    def _expected(self, places: Indices, rounds: int) -> tuple[list[Array], list[Array], Prospect | None]:
+        """Return the noise to expect in each metric: of one person, of all, and what privacy adds."""
+        arms, problems = self.outlook.actions[places], self._metrics
+        pulls, washout = self.limits.pulls(arms, rounds), self.limits.washout
+        plan = Plan(self.state.wave + 1, arms, pulls, self.fewest, washout=washout, also=self._also)
+        lived, turns = self._lived(pulls, rounds), plan.turns
+        single = [problem.answer_noise(arms, lived) / (1 - SEALED) for problem in problems]
+        shared = [problem.shocks.variance / (1 - SEALED) * problem.shock_noise(turns) for problem in problems]
+        return single, shared, self.channel.prospect(self.problem, self.state, plan)
+
+    def _hidden(
+        self, hidden: Prospect, single: list[Array], shared: list[Array], people: Array
+    ) -> tuple[NDArray[np.bool_], list[Array]]:
+        """Return for which numbers of people answers can hide, and their noise in each metric, (people, arms, arms)."""
+        variance = hidden.variance(people) / (1 - SEALED)
+        usable, arms = np.isfinite(variance), len(single[0])
+        some, more = people[usable][:, None, None], variance[usable][:, None, None]
+        each = enumerate(zip(single, shared, strict=True))
+        return usable, [own / some + more * hidden.of_metric(metric, arms) + common for metric, (own, common) in each]
+
+    def _noises(self, arms: Indices, rounds: int, people: int) -> list[Array]:
+        """Return the noise of a wave in each metric, privacy apart."""
+        lived, turns = self._lived(self.limits.pulls(arms, rounds), rounds), np.full(len(arms), rounds)
+        return [
+            problem.answer_noise(arms, lived, people) + problem.shocks.variance * problem.shock_noise(turns)
+            for problem in self._metrics
+        ]
 
     def _arm_sets(self, fewest: int, most: int) -> list[Indices]:
         """Return prefixes of several orders of the arms, each with the incumbent."""
         outlook = self.outlook
         little, much = (
-            self._noise(outlook.actions, rounds, people) for rounds, people in ((fewest, FEW), (most, MANY))
+            self._noises(outlook.actions, rounds, people) for rounds, people in ((fewest, FEW), (most, MANY))
         )
         most_arms = self._sizes[-1]
         orders = [outlook.by_value(little, most_arms), outlook.by_value(much, most_arms)]
-        orders += [outlook.by_variance(much, most_arms), outlook.by_chance(most_arms)]
+        orders += [outlook.by_variance(noise, most_arms, metric) for metric, noise in enumerate(much)]
+        orders += [outlook.by_chance(most_arms)]
         sets = {tuple(sorted({outlook.incumbent, *order[:size]})) for order in orders for size in self._sizes}
         return [np.array(places, dtype=np.intp) for places in sorted(sets)]
 
@@ -309,6 +363,8 @@ class Certifier:
     limits: Limits
     fewest: int
     same: int = 0  # the people who answer in every wave, if they are the same
+    also: int = 0  # metrics besides the objective
+    safe: NDArray[np.bool_] | None = None  # (n,) which actions may be tried; None: all
 
     def plan(self, tolerance: float, dearest: float = math.inf) -> Plan | None:
         """Return the cheapest wave that is expected to certify the tolerance; None if all cost at least `dearest`."""
@@ -336,9 +392,14 @@ class Certifier:
                 while len(arms) < min(MOST_ARMS, len(self._considered)):
                     bounds = self._bounds(arms, rounds, crowd)
                     bounds[np.isin(self._considered, arms)] = -np.inf
+                    if self.safe is not None:
+                        bounds[~self.safe[self._considered]] = -np.inf
                     step = -(-len(arms) // 6)
                     worst = np.argsort(-bounds, kind="stable")[:step]
-                    arms = np.concatenate([arms, self._considered[worst[np.isfinite(bounds[worst])]]])
+                    new = self._considered[worst[np.isfinite(bounds[worst])]]
+                    if not len(new):
+                        break
+                    arms = np.concatenate([arms, new])
                     if len(arms) * rounds * self.limits.turn >= self.limits.rounds:
                         break
                     yield arms, rounds
@@ -376,7 +437,9 @@ class Certifier:
         crowd = math.inf if self.same else people
         blocks = blocks_of(rounds, len(arms), crowd) if in_blocks(self.problem, self.channel) else 1
         pulls, washout = self.limits.pulls(arms, rounds), self.limits.washout
-        return Plan(self.state.wave + 1, arms, pulls, people, blocks=blocks, washout=washout, same=self.same)
+        return Plan(
+            self.state.wave + 1, arms, pulls, people, blocks=blocks, washout=washout, same=self.same, also=self.also
+        )
 
     def _bounds(self, arms: Indices, rounds: int, people: int) -> Array:
         """Predict the bounds on f(x) - f(best) after a wave."""
@@ -388,7 +451,7 @@ class Certifier:
             variance = float(hidden.variance(np.array([float(people)]))[0])
             if not np.isfinite(variance):
                 return np.full(len(at), np.inf)
-            noise = noise + variance * hidden.shape
+            noise = noise + variance * hidden.of_metric(0, len(arms))
         length = plan.asked if self.evidence.drift else 0
         part = Part(
             arms,

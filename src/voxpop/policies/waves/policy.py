@@ -15,19 +15,21 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from voxpop.errors import InputError
+from voxpop.errors import Array, InputError
 from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, rows_of, shown_in
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
 from voxpop.model.problem import Problem
-from voxpop.model.state import OPEN, Channel, State
+from voxpop.model.state import OPEN, Channel, Guard, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, Configured
 from voxpop.policies.waves.fitting import ALARM, missing_check, model_check, people_check, rounds_check
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
+from voxpop.policies.waves.rails import Rail, kept, nearest, rails_of, recommended, trials
 from voxpop.policies.waves.sealing import (
     Evidence,
     Model,
@@ -37,8 +39,8 @@ from voxpop.policies.waves.sealing import (
     faded,
     reach,
     revised,
-    split_pilot,
-    split_wave,
+    split_metrics,
+    split_pilots,
 )
 from voxpop.runtime.machine import one_thread
 
@@ -53,6 +55,7 @@ TOO_MUCH = 1.2  # times the deviation that the pilot was split with
 LOOK = 1 / 40  # of what is left of delta, for what is certified after a wave; at the end all but this share is spent
 ASIDE = LOOK / 2  # of what is left of delta before a wave, for all that may be done otherwise than to ask it and go on
 FIRST = 0.8  # of the level at the end, for the recommendation
+KEEPING, EXCLUDING = 0.4, 0.1  # of a level: that the decision keeps the guardrails, and that others break them
 LISTED = 4  # decisions among which sealed answers may choose, at most
 BEFORE_SEALS = (
     "was planned by an earlier version of voxpop, whose certificates have used up the chance of error: nothing more is "
@@ -72,11 +75,25 @@ class View:
     best: int
     seed: int
     apart: float = 0.0  # the variance of a panel's mean around the population's, in units of k
+    others: tuple[Belief, ...] = ()  # about the metrics of guardrails
+    rails: tuple[Rail, ...] = ()
+    free: bool = False  # anything may be tried
 
     @cached_property
     def outlook(self) -> Outlook:
         """What the planner sees."""
-        return Outlook.of(self.belief, np.arange(self.belief.problem.size), self.best, self.seed)
+        problem = self.belief.problem
+        return Outlook.of(
+            *(self.belief, np.arange(problem.size), self.best, self.seed, self.others, self.rails, problem.today),
+            safe=self.safe if self.rails else None,
+        )
+
+    @cached_property
+    def safe(self) -> NDArray[np.bool_]:
+        """Which actions may be tried, (n,)."""
+        if self.free:
+            return np.ones(self.belief.problem.size, dtype=bool)
+        return trials(self.belief, self.rails, self.best, self.belief.problem.today)
 
     @cached_property
     def expected_loss(self) -> float:
@@ -103,6 +120,32 @@ class WavesState(State):
     watched: int = 0  # waves before the watch, or before its last pause: statements rest on those since
     view: View | None = None  # of the belief after the last wave
     final: View | None = None  # at the end, of the belief after everything that people said
+    rails: tuple[WavesState, ...] = ()  # of the metrics of guardrails
+
+    @property
+    def metrics(self) -> tuple[WavesState, ...]:
+        """What is known of the objective and of the metrics of all guardrails."""
+        return (self, *self.rails)
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """What is known of the decision and each guardrail."""
+        view, guards = self.final or self.view, self.problem.guardrails
+        if view is None or not guards:
+            return ()
+        near, keeps = nearest(view.rails), kept(view.rails, self.problem.size)
+        found = []
+        for place, (guardrail, rail) in enumerate(zip(guards, view.rails, strict=False)):
+            value, chance = float(rail.belief.mean[self.best]), float(rail.chances[self.best])
+            low = self.keeps[place] if self.keeps else -math.inf
+            found.append(Guard(guardrail.rule, value, chance, low, bool(keeps.any()), near, float(rail.mean[near])))
+        return tuple(found)
+
+    @property
+    def slacks(self) -> tuple[tuple[Array, Array], ...]:
+        """By how much each decision is expected to pass each rule, and the standard deviation of that, (n,) each."""
+        view = self.final or self.view
+        return () if view is None else tuple((rail.mean, rail.deviation) for rail in view.rails)
 
     @property
     def outlook(self) -> Outlook:
@@ -133,7 +176,7 @@ class WavesState(State):
         assert self.view is not None
         prior = State.prior(self.problem, self.norm_bound)
         certified = math.inf if self.problem.size > 1 else 0.0
-        hidden = changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified)
+        hidden = changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified, keeps=())
         return hidden.seen(self.view.belief, self.view.best)
 
     def seen(self, belief: Belief, decision: int) -> Self:
@@ -151,16 +194,19 @@ class WavesState(State):
         if self.evidence is None or not self.evidence.parts:
             return changed(self.opened(1 - LOOK), over=True)
         assert self.view is not None
-        sealed = self.evidence.rows(self.problem, self.history)
-        everything = Rows.joined([self.view.belief.rows, *sealed], dimensions(self.problem))
-        belief = belief_of(self.problem, everything)
+        belief, *about = [state.everything for state in self.metrics]
+        rails = [replace(rail, belief=[belief, *about][rail.metric]) for rail in self.view.rails]
+        view = replace(self.view, belief=belief, others=tuple(about), rails=tuple(rails))
         if not self.wave:  # nobody was asked: nothing is said, and the whole pilot decides
-            best = int(np.argmax(belief.mean))
-            return changed(self.seen(belief, best), final=replace(self.view, belief=belief, best=best), over=True)
-        first, *others = self.outlook.shortlist(LISTED).tolist()
-        choice = max([first, *others], key=lambda action: float(belief.mean[action]))
+            best = recommended(belief, rails, self.problem.today)
+            return changed(self.seen(belief, best), final=replace(view, best=best), over=True)
+        first, *others = self._listed()
+        keeps = kept(rails, self.problem.size)
+        choice = max([first, *others], key=lambda action: (bool(keeps[action]), float(belief.mean[action])))
+        if not keeps[choice]:  # none of the list does
+            choice = nearest(rails, np.array([first, *others]))
         end = None if choice == first else self.opened(1 - LOOK, choice, (1 - FIRST) / len(others))
-        if end is None or end.certificate > self.certificate:
+        if choice == first or (keeps[first] and end is not None and end.certificate > self.certificate):
             choice, end = first, self.opened(1 - LOOK, first, FIRST if others else 1.0)
             end = changed(  # what was said before is still said
                 end,
@@ -168,8 +214,28 @@ class WavesState(State):
                 lower=np.maximum(self.lower, end.lower),
                 upper=np.minimum(self.upper, end.upper),
                 certified=min(self.certificate, end.certificate),
+                keeps=tuple(map(max, zip(self.keeps, end.keeps, strict=True))) if self.keeps else end.keeps,
             )
-        return changed(end.seen(belief, choice), final=replace(self.view, belief=belief, best=choice), over=True)
+        assert end is not None
+        return changed(end.seen(belief, choice), final=replace(view, best=choice), over=True)
+
+    @property
+    def everything(self) -> Belief:
+        """What is believed of one metric after all answers, sealed ones as well."""
+        assert self.view is not None
+        sealed = [] if self.evidence is None else self.evidence.rows(self.problem, self.history)
+        return belief_of(self.problem, Rows.joined([self.view.belief.rows, *sealed], dimensions(self.problem)))
+
+    def _listed(self) -> list[int]:
+        """List decisions among which sealed answers may choose, the recommendation first.
+
+        With guardrails, also the one that is most likely to keep them.
+        """
+        assert self.view is not None
+        found = self.outlook.shortlist(LISTED).tolist()
+        if self.view.rails and (surest := nearest(self.view.rails)) not in found:
+            found = [*found[: LISTED - 1], surest]
+        return list(found)
 
     def otherwise(self) -> Self:
         """Return the state with what is left for taking a wave back or changing the horizon, if something was said."""
@@ -192,14 +258,27 @@ class WavesState(State):
         hidden = self.unsealed.left(1 - share)
         if self.evidence is None or not self.evidence.parts or level <= 0:
             return hidden
-        said = self.evidence.state(choice, part * level)
-        vacuous = said.certificate >= self.evidence.assumed(choice)
+        level, rails = part * level, self.problem.guardrails
+        said = self.evidence.state(choice, (1 - KEEPING - EXCLUDING) * level if rails else level)
+        possible, keeps = np.ones(self.problem.size, dtype=bool), list[float]()
+        for guardrail, state in zip(rails, self.rails, strict=True):
+            if state.evidence is None or not state.evidence.parts:
+                keeps.append(-math.inf)
+                continue
+            bound = partial(state.evidence.kept, guardrail.rule, today=self.problem.today or 0)
+            keeps.append(float(bound(np.array([choice]), level=KEEPING / len(rails) * level, side=-1)[0]))
+            possible &= bound(np.arange(len(possible)), level=EXCLUDING / len(rails) * level, side=1) >= 0
+        possible[choice] = True
+        gaps = np.where(possible, said.gaps, -math.inf)
+        certificate = max(0.0, float(gaps.max()))
+        vacuous = certificate >= self.evidence.assumed(choice)
         return changed(
             hidden,
-            active=np.flatnonzero(said.gaps >= 0),
+            active=np.flatnonzero(gaps >= 0),
             lower=np.maximum(hidden.lower, said.lower),
             upper=np.minimum(hidden.upper, said.upper),
-            certified=math.inf if vacuous else said.certificate,
+            certified=math.inf if vacuous else certificate,
+            keeps=tuple(keeps),
         )
 
 
@@ -264,6 +343,20 @@ class Waves(Configured):
         example=0.0001,
         help="The most by which an expected reward changes in a round; statements age by it.",
     )
+    most_loss: float | None = stopping(
+        None,
+        least=0,
+        unit="reward",
+        label="Most that a trial may lose",
+        example=0.05,
+        help="Nothing is tried that may lose more than this a round against today's decision, with more than 5 %.",
+    )
+    trials: str = stopping(
+        "safe",
+        choices=("safe", "any"),
+        example="any",
+        help="What may be tried: what keeps the guardrails with 95 %, or any decision; what is in force keeps them.",
+    )
     checks: int = option(0, least=0, help="Random arms in each wave.")
     delta: float = stopping(
         0.05,
@@ -276,6 +369,7 @@ class Waves(Configured):
     seed: int = option(0, least=0, help="The seed of the draws by which waves are valued.")
     name = "waves"
     aggregates = True
+    keeps_guardrails = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -285,7 +379,7 @@ class Waves(Configured):
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments with which `make_policy` makes this policy again, without limits that are not given."""
-        return {key: value for key, value in super().settings().items() if value not in (None, "fresh")}
+        return {key: value for key, value in super().settings().items() if value not in (None, "fresh", "safe")}
 
     @property
     def same(self) -> int:
@@ -298,15 +392,35 @@ class Waves(Configured):
 
     def init(self, problem: Problem) -> State:
         """Return the state in which only the prior and the pilot are known, and nothing is certified."""
-        state = WavesState.prior(problem, problem.norm_bound)
-        state = changed(state, model=Model(problem.norm_bound), delta=self.delta)
-        state = changed(state, evidence=self._evidence(problem, state))
-        return self._decide(state, self._belief(problem, state)).unsealed
+        self._require_rules(problem)
+        states, beliefs = [], []
+        for metric, each in enumerate(problem.metrics):
+            state = changed(WavesState.prior(each, each.norm_bound), model=Model(each.norm_bound), delta=self.delta)
+            belief = self._belief(problem, state, metric)
+            states.append(changed(state, evidence=self._evidence(problem, state, metric)))
+            beliefs.append(belief)
+        return self._decide(problem, states, beliefs).unsealed
 
-    def _belief(self, problem: Problem, state: WavesState) -> Belief:
-        """Pool all plan parts."""
-        shown = self._shown(problem, state.history)
-        return belief_of(shown, self._rows(shown, state, self._pilot(problem, state, shown)))
+    def _require_rules(self, problem: Problem) -> None:
+        """Refuse guardrails and safe trials with which nothing can be planned."""
+        if self.most_loss is not None and problem.today is None:
+            raise InputError(
+                f"most_loss {self.most_loss:g} is against today's decision, which is not known; say which decision is "
+                "in force today"
+            )
+        if self.most_loss is not None and self.trials == "any":
+            raise InputError(f"trials = 'any' contradicts most_loss {self.most_loss:g}; leave one of them out")
+        if problem.guardrails and self.drift:
+            raise InputError(
+                f"drift {self.drift:g} says how much the objective may change, and nothing of the guardrails; leave it "
+                "out, or leave out the guardrails"
+            )
+
+    def _belief(self, problem: Problem, state: WavesState, metric: int = 0) -> Belief:
+        """Pool all plan parts of one metric."""
+        own = problem.metrics[metric]
+        shown = self._shown(own, state.history)
+        return belief_of(shown, self._rows(shown, state, self._pilot(problem, state, shown, metric)))
 
     def _rows(self, shown: Problem, state: WavesState, pilot: Rows | None) -> Rows:
         """Pool all plan parts; those of long ago count less, as rewards have moved since."""
@@ -318,18 +432,23 @@ class Waves(Configured):
             parts.append(faded(shown, rows_of(shown, plan, feedback), self.drift * age))
         return Rows.joined(parts, dimensions(shown))
 
-    def _pilot(self, problem: Problem, state: WavesState, shown: Problem) -> Rows | None:
+    def _pilot(self, problem: Problem, state: WavesState, shown: Problem, metric: int = 0) -> Rows | None:
         """Return the plan part of the pilot, unless it contradicts the waves."""
         if not state.pilot:
             return None
-        pilot = revised(split_pilot(problem, self.seed)[0], problem, shown)
+        pilot = revised(split_pilots(problem, self.seed)[metric][0], problem.metrics[metric], shown)
+        problem = problem.metrics[metric]
         others = shown.most_differing * math.sqrt(problem.largest_variance / self.same) if self.same else 0.0
         return faded(problem, pilot, others, 1.0)  # its people may be others than those who answer in every wave
 
-    def _decide(self, state: WavesState, belief: Belief) -> WavesState:
-        """Recommend the pooled best."""
-        best = int(np.argmax(belief.mean))
-        return changed(state, view=self._view(belief, best), final=None).seen(belief, best)
+    def _decide(self, problem: Problem, states: Sequence[WavesState], beliefs: Sequence[Belief]) -> WavesState:
+        """Recommend the pooled best of those that keep the guardrails, for the states and beliefs of all metrics."""
+        rails = rails_of(problem, beliefs, self.most_loss)
+        best = recommended(beliefs[0], rails, problem.today)
+        views = [self._view(belief, best) for belief in beliefs]
+        views[0] = replace(views[0], others=tuple(beliefs[1:]), rails=rails, free=self.trials == "any")
+        made = [changed(state, view=view, final=None) for state, view in zip(states, views, strict=True)]
+        return changed(made[0], rails=tuple(made[1:])).seen(beliefs[0], best)
 
     def _view(self, belief: Belief, best: int) -> View:
         apart = belief.problem.most_differing**2 / self.same if self.who == "panel" else 0.0
@@ -353,12 +472,14 @@ class Waves(Configured):
             if _certifying(state) == CERTIFYING:
                 return End(f"{CERTIFYING} waves did not certify the tolerance of {self.tolerance:g}")
         state, problem = state.unsealed, state.problem  # in which people vary as they have shown
+        problems = tuple(each.problem for each in state.metrics)
         fewest = max(channel.least, min(FEWEST, limits.people, limits.numbers // 2))
         fewest = limits.people if self.same else fewest
         price, left = self._price(problem), None if self.most_waves is None else self.most_waves - state.wave
         planner = Planner(problem, state, channel, state.outlook, price, self.answer_delay, limits, fewest, left)
+        planner = replace(planner, problems=problems)
         with one_thread():  # matrices are small here, whatever the number of actions
-            offer = planner.best() or (planner.measuring() if state.wave else None)
+            offer = planner.best() or planner.widening() or (planner.measuring() if state.wave else None)
         if self.tolerance is not None and (offer is None or state.wave):
             dearest = math.inf if offer is None else offer.cost
             certifying = self._certify(problem, state, channel, limits, fewest, dearest)
@@ -385,16 +506,20 @@ class Waves(Configured):
         certifier = Certifier(
             problem, state, channel, state.centre, evidence, float(ndtr(-z)), self._price(problem), limits, fewest
         )
-        certifier = replace(certifier, same=self.same)
+        assert state.view is not None
+        certifier = replace(certifier, same=self.same, also=len(state.rails), safe=state.view.safe)
         with one_thread():
             return certifier.plan(self.tolerance, dearest)
 
     def _checked(self, plan: Plan, state: State, limits: Limits) -> Plan:
         """Add random arms, which find what the belief does not expect."""
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.wave, 1)))
-        others = np.setdiff1d(np.arange(len(state.centre)), plan.arms)  # those that were dropped, too
+        assert isinstance(state, WavesState)
+        assert state.view is not None
+        others = np.setdiff1d(np.flatnonzero(state.view.safe), plan.arms)  # those that were dropped, too
         each = plan.asked // len(plan.arms)
-        room = min((limits.rounds - plan.asked - 1) // each, limits.numbers // plan.answers - len(plan.arms))
+        room = limits.numbers // plan.answers // (1 + plan.also) - len(plan.arms)
+        room = min((limits.rounds - plan.asked - 1) // each, room)
         extra = rng.permutation(others)[: max(0, min(self.checks, room))]
         arms = np.sort(np.concatenate([plan.arms, extra]))
         assert plan.forecast is not None
@@ -420,36 +545,17 @@ class Waves(Configured):
         """Split the wave's answers, pool one part with the others, and say what the sealed parts prove."""
         feedback.check(plan)
         assert isinstance(state, WavesState)
-        shown = self._shown(problem, [*state.history, Answered(plan, feedback)])
-        answered, part = split_wave(shown, plan, feedback, self.seed, state.rounds)
-        after = changed(state.record(*answered), parts=(*state.parts, *([part] if part else [])))
-        after = changed(after, began=(*state.began, state.rounds))
-        before = self._shown(problem, state.history).shocks.known
-        if shown.shocks.known and not before:  # what did not fit may be shocks
-            after = changed(after, model=Model(problem.norm_bound), norm_bound=problem.norm_bound)
-        belief = self._belief(problem, after)
-        best = int(np.argmax(belief.mean))
-
-        def expected(model: Model) -> float:
-            """Return the certificate to expect under a model."""
-            evidence = replace(self._evidence(problem, after), model=model)
-            width = evidence.widths(np.arange(problem.size), best, self.delta)
-            return float((belief.mean - belief.mean[best] + width).max())
-
-        pilot, moved = self._pilot(problem, after, shown), list[float]()
-        if self.drift:
-            pilot = None if pilot is None else faded(shown, pilot, self.drift * after.rounds, 1.0)
-            moved = [self.drift * (after.rounds - first) for first in after.began]
-        drawn = shown.most_differing * reach(problem, ALARM) / math.sqrt(self.same) if self.same else 0.0
-        fit = model_check(shown, pilot, after.history, after.model, expected, moved, drawn)
-        if fit.model != after.model:  # what was clipped was clipped to what the old one allows
-            kept = tuple(part for part in after.parts if part.clipping is None)
-            after = changed(after, model=fit.model, norm_bound=fit.model.norm_bound, parts=kept)
-        if fit.pilot != after.pilot:
-            after = changed(after, pilot=fit.pilot)
-            belief = self._belief(problem, after)
-        evidence = self._evidence(problem, after) if fit.consistent else None
-        after = self._decide(changed(after, evidence=evidence, over=False), belief)
+        told = [Answered(plan, feedback.of_metric(plan, metric)) for metric in range(len(state.metrics))]
+        shown = [
+            self._shown(each, [*own.history, new])
+            for each, own, new in zip(problem.metrics, state.metrics, told, strict=True)
+        ]
+        splits = split_metrics(shown, plan, feedback, self.seed, state.rounds)
+        learned = [
+            self._learned(problem, state.metrics[metric], metric, shown[metric], *split)
+            for metric, split in enumerate(splits)
+        ]
+        after = self._decide(problem, [each for each, *_ in learned], [belief for _, belief, _ in learned])
         if not plan.sealed:
             after = after.left(0)
         elif feedback.count < plan.people:  # the answers so far may have chosen the moment
@@ -458,7 +564,11 @@ class Waves(Configured):
         reached = self.tolerance is not None and after.certificate <= self.tolerance
         after = changed(after, settled=reached or len(after.active) == 1)
         unsealed = [] if plan.sealed else [f"wave {plan.wave} {BEFORE_SEALS}"]
-        checks = [people_check(problem, plan, feedback), rounds_check(shown), missing_check(shown, plan, feedback)]
+        warnings = list[str]()
+        for place, (each, seen, (_, _, found)) in enumerate(zip(problem.metrics, told, learned, strict=True)):
+            checks = [people_check(each, *seen), rounds_check(shown[place]), missing_check(shown[place], *seen), found]
+            whose = f"{problem.guardrails[place - 1].name}: " if place else ""
+            warnings += [f"{whose}{check}" for check in checks if check]
         info = Info(
             active_before=len(state.active),
             active_after=len(after.active),
@@ -466,14 +576,55 @@ class Waves(Configured):
             information_gain=information_gain(problem, plan.arms, plan.pulls),
             norm_bound=after.norm_bound,
             refuted=after.norm_bound > state.norm_bound,
-            warning="; ".join(filter(None, [*checks, fit.warning, *unsealed])),
+            warning="; ".join([*warnings, *unsealed]),
         )
         return after, info
 
-    def _evidence(self, problem: Problem, state: WavesState) -> Evidence:
+    def _learned(
+        self,
+        problem: Problem,
+        state: WavesState,
+        metric: int,
+        shown: Problem,
+        answered: Answered,
+        part: Part | None,
+    ) -> tuple[WavesState, Belief, str]:
+        """Learn what a wave says of one metric; return its state, what is believed, and what the model check found."""
+        own = problem.metrics[metric]
+        after = changed(state.record(*answered), parts=(*state.parts, *([part] if part else [])))
+        after = changed(after, began=(*state.began, state.rounds))
+        before = self._shown(own, state.history).shocks.known
+        if shown.shocks.known and not before:  # what did not fit may be shocks
+            after = changed(after, model=Model(own.norm_bound), norm_bound=own.norm_bound)
+        belief = self._belief(problem, after, metric)
+        best = int(np.argmax(belief.mean))
+
+        def expected(model: Model) -> float:
+            """Return the certificate to expect under a model."""
+            evidence = replace(self._evidence(problem, after, metric), model=model)
+            width = evidence.widths(np.arange(own.size), best, self.delta)
+            return float((belief.mean - belief.mean[best] + width).max())
+
+        pilot, moved = self._pilot(problem, after, shown, metric), list[float]()
+        if self.drift:
+            pilot = None if pilot is None else faded(shown, pilot, self.drift * after.rounds, 1.0)
+            moved = [self.drift * (after.rounds - first) for first in after.began]
+        drawn = shown.most_differing * reach(own, ALARM) / math.sqrt(self.same) if self.same else 0.0
+        fit = model_check(shown, pilot, after.history, after.model, expected, moved, drawn)
+        if fit.model != after.model:  # what was clipped was clipped to what the old one allows
+            kept = tuple(part for part in after.parts if part.clipping is None)
+            after = changed(after, model=fit.model, norm_bound=fit.model.norm_bound, parts=kept)
+        if fit.pilot != after.pilot:
+            after = changed(after, pilot=fit.pilot)
+            belief = self._belief(problem, after, metric)
+        evidence = self._evidence(problem, after, metric) if fit.consistent else None
+        return changed(after, evidence=evidence, over=False), belief, fit.warning
+
+    def _evidence(self, problem: Problem, state: WavesState, metric: int = 0) -> Evidence:
         """Return everything that is sealed; not the pilot, if all of it was used to plan some wave."""
         sealed = state.pilot and all(plan.sealed for plan, _ in state.history)
-        pilot, shown = split_pilot(problem, self.seed)[1] if sealed else None, self._shown(problem, state.history)
+        pilot, problem = split_pilots(problem, self.seed)[metric][1] if sealed else None, problem.metrics[metric]
+        shown = self._shown(problem, state.history)
         # With noise that is far too small it was not split into independent parts.
         if pilot is not None and excess(problem, shown).max() > TOO_MUCH:
             pilot = None
@@ -507,9 +658,12 @@ class Waves(Configured):
             watched=state.wave,
             spent=0.0,
         )
-        belief = self._belief(problem, after)
-        view = self._view(belief, int(np.argmax(belief.mean)))
-        return changed(after, view=view, final=None, evidence=self._evidence(problem, after))
+        states = [after, *(changed(rail, rounds=after.rounds, watched=state.wave) for rail in state.rails)]
+        made = enumerate(states)
+        states = [changed(each, evidence=self._evidence(problem, each, metric)) for metric, each in made]
+        beliefs = [self._belief(problem, each, metric) for metric, each in enumerate(states)]
+        decided = self._decide(problem, states, beliefs)
+        return changed(states[0], view=decided.view, final=None, rails=decided.rails)
 
     def ageing(self, problem: Problem, best: int) -> float:
         """Return by how much a certificate grows a round: D times the largest |k(x, .) - k(best, .)|."""

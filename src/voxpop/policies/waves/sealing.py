@@ -16,7 +16,7 @@ not kept: it is drawn by a generator that is seeded with the averages, and is th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 
@@ -29,8 +29,9 @@ from voxpop.gp.belief import Rows, dimensions, missing_part, own_noise, pilot_ro
 from voxpop.gp.large_widths import affine_values, affine_values_and_gaps
 from voxpop.gp.widths import AffineEstimator
 from voxpop.model.decisions import Decisions
+from voxpop.model.guardrails import Rule
 from voxpop.model.kernels import Kernel
-from voxpop.model.problem import GRAM_LIMIT, Indices, Problem, Shocks
+from voxpop.model.problem import GRAM_LIMIT, TRUST, Indices, Problem, Shocks
 from voxpop.model.waves import Answered, Feedback, Plan
 
 SEALED = 0.25  # the share of what people say that is set aside
@@ -108,33 +109,103 @@ def split_wave(
     problem: Problem, plan: Plan, feedback: Feedback, seed: int, first: int = 0
 ) -> tuple[Answered, Part | None]:
     """Split the answers of a wave; the first part is what planning and privacy may know of it."""
+    return split_metrics([problem], plan, feedback, seed, first)[0]
+
+
+def split_metrics(
+    problems: Sequence[Problem], plan: Plan, feedback: Feedback, seed: int, first: int = 0
+) -> list[tuple[Answered, Part | None]]:
+    """Split the answers of a wave about every metric, by one joint draw."""
+    told = [feedback.of_metric(plan, metric) for metric in range(len(problems))]
     if not plan.sealed:  # a wave of a study that was begun before anything was sealed
-        return Answered(plan, feedback), None
-    noise, freedom = own_noise(problem, plan, feedback)
-    rows = replace(rows_of(problem, plan, feedback), noise=noise)
-    planned, sealed = halves(rows, plan.sealed, words(problem, seed, plan.wave, [feedback.mean]))
-    kept = 1 - plan.sealed
-    thinned = replace(
-        feedback,
-        mean=problem.means[plan.arms] + planned.residual,
-        noise=None if feedback.noise is None else feedback.noise / kept,
-        kept=kept,
-    )
-    rounds = problem.shocks.variance * problem.shock_noise(plan.turns)
-    part = Part(plan.arms, sealed.residual, sealed.noise - rounds / plan.sealed, feedback.clipping, freedom, plan.wave)
-    part = replace(part, rounds=1 / plan.turns / plan.sealed, share=plan.sealed, missing=missing_part(plan, feedback))
-    return Answered(plan, thinned), replace(part, first=first, length=plan.asked)
+        return [(Answered(plan, each), None) for each in told]
+    noises = [own_noise(*each) for each in zip(problems, [plan] * len(told), told, strict=True)]
+    rows = [
+        replace(rows_of(problem, plan, each), noise=noise)
+        for problem, each, (noise, _) in zip(problems, told, noises, strict=True)
+    ]
+    added = [np.zeros((len(plan.arms),) * 2) if each.noise is None else each.noise for each in told]
+    alike = together(rows, problems, added, None if len(told) == 1 else _scattered(problems, plan, feedback))
+    parts = halves(alike, plan.sealed, words(problems[0], seed, plan.wave, [feedback.mean]))
+    found, size, kept = list[tuple[Answered, Part | None]](), len(plan.arms), 1 - plan.sealed
+    for metric, (problem, each, (_, freedom)) in enumerate(zip(problems, told, noises, strict=True)):
+        planned, sealed = (cut(part, metric, size) for part in parts)
+        thinned = replace(
+            each,
+            mean=problem.means[plan.arms] + planned.residual,
+            noise=None if each.noise is None else each.noise / kept,
+            kept=kept,
+        )
+        rounds = problem.shocks.variance * problem.shock_noise(plan.turns)
+        noise = sealed.noise - rounds / plan.sealed
+        part = Part(plan.arms, sealed.residual, noise, each.clipping, freedom, plan.wave)
+        part = replace(part, rounds=1 / plan.turns / plan.sealed, share=plan.sealed, missing=missing_part(plan, each))
+        found.append((Answered(plan, thinned), replace(part, first=first, length=plan.asked)))
+    return found
+
+
+def together(rows: Sequence[Rows], problems: Sequence[Problem], added: Sequence[Array], alike: Array | None) -> Rows:
+    """Put the averages of all metrics below each other, with how their noise varies together.
+
+    People's noise L_m L_m' of each metric has the correlations `alike` in its own whitened coordinates, or those of the
+    problem; noise that was `added` to each is independent.
+    """
+    if len(rows) == 1:
+        return rows[0]
+    usual = np.kron(problems[0].correlation, np.eye(len(rows[0])))
+    tiny = [1e-12 * np.diag(each.noise.diagonal()) for each in rows]
+    people = (np.linalg.cholesky(each.noise - own + more) for each, own, more in zip(rows, added, tiny, strict=True))
+    root = block_diag(*people)
+    noise = root @ (usual if alike is None else alike) @ root.T + block_diag(*added)
+    points, residual = (np.concatenate(parts) for parts in zip(*((r.points, r.residual) for r in rows), strict=True))
+    return Rows(points, residual, noise)
+
+
+def cut(rows: Rows, metric: int, size: int) -> Rows:
+    """Return the averages of one metric, of so many of each."""
+    at = slice(metric * size, (metric + 1) * size)
+    return Rows(rows.points[at], rows.residual[at], rows.noise[at, at])
+
+
+def _scattered(problems: Sequence[Problem], plan: Plan, feedback: Feedback) -> Array | None:
+    """Return how people's answers about all metrics vary together, whitened metric by metric; None if nobody saw it.
+
+    What is expected counts as `TRUST` people, as it does in the noise of one metric.
+    """
+    if feedback.scatter is None or feedback.scatter.ndim == 1 or feedback.freedom <= 0:
+        return None
+    models = [problem.answer_noise(plan.arms, plan.lived) for problem in problems]
+    usual = block_diag(*map(np.linalg.cholesky, models))
+    expected = usual @ np.kron(problems[0].correlation, np.eye(len(plan.arms))) @ usual.T
+    people = (TRUST * expected + feedback.freedom * feedback.scatter) / (TRUST + feedback.freedom)
+    blocks = [np.linalg.cholesky(_block(people, metric, len(plan.arms))) for metric in range(len(models))]
+    white = np.linalg.inv(block_diag(*blocks))
+    return np.asarray(white @ people @ white.T)
+
+
+def _block(matrix: Array, metric: int, size: int) -> Array:
+    at = slice(metric * size, (metric + 1) * size)
+    return matrix[at, at]
 
 
 @lru_cache(maxsize=64)
+def split_pilots(problem: Problem, seed: int) -> list[tuple[Rows, Part | None]]:
+    """Split the answers of the pilot about every metric, by one joint draw."""
+    rows = [pilot_rows(each) for each in problem.metrics]
+    if not len(rows[0]):
+        return [(each, None) for each in rows]
+    none, found = [np.zeros_like(each.noise) for each in rows], list[tuple[Rows, Part | None]]()
+    drawn = words(problem, seed, 0, (group.mean for each in problem.metrics for group in each.pilot))
+    parts = halves(together(rows, problem.metrics, none, None), PILOT_SEALED, drawn)
+    for metric, each in enumerate(problem.metrics):
+        planned, sealed = (cut(part, metric, len(rows[0])) for part in parts)
+        found.append((planned, Part(_places(each), sealed.residual, sealed.noise)))
+    return found
+
+
 def split_pilot(problem: Problem, seed: int) -> tuple[Rows, Part | None]:
-    """Split the answers of the pilot."""
-    rows = pilot_rows(problem)
-    if not len(rows):
-        return rows, None
-    drawn = words(problem, seed, 0, (group.mean for group in problem.pilot))
-    planned, sealed = halves(rows, PILOT_SEALED, drawn)
-    return planned, Part(_places(problem), sealed.residual, sealed.noise)
+    """Split the answers of the pilot about the objective."""
+    return split_pilots(problem, seed)[0]
 
 
 def faded(problem: Problem, rows: Rows, moved: float, share: float = FADING) -> Rows:
@@ -169,7 +240,8 @@ def wider(problem: Problem, power: int = 1) -> Problem:
     means = np.concatenate([problem.means, prior_means(problem, points[new])])
     decisions = Decisions(np.concatenate([problem.decisions.points, points[new]]))
     kernel = powered(problem.kernel, problem.largest_variance, power)
-    return replace(problem, decisions=decisions, prior_mean=means, pilot=(), kernel=kernel)
+    alone = replace(problem, guardrails=(), today=None, pilot=())
+    return replace(alone, decisions=decisions, prior_mean=means, kernel=kernel)
 
 
 @lru_cache(maxsize=64)
@@ -256,6 +328,23 @@ class Evidence:
         estimate, width = affine_values(estimator, at, bound, self._residual)
         width = width + self._apart(problem.prior_variance, level, 2 * problem.size)
         return Statement(gaps, problem.means + estimate - width, problem.means + estimate + width)
+
+    def kept(self, rule: Rule, at: Indices, today: int, level: float, side: int) -> Array:
+        """Bound s(x) = g(x) - share g(today) - floor from above (side 1) or below (-1), each at this level.
+
+        One statement holds for one action; the fixed one that is meant may be unknown.
+        """
+        problem, share = self.problem, rule.share
+        estimator, bound = self._estimator(level, 1, LEVELS if share == 1 else 0.0)
+        wide, other = estimator.problem, np.array([today])
+        cross = wide.covariance(at, estimator.arms) - share * wide.covariance(other, estimator.arms)
+        square = wide.prior_variance[at] + share**2 * wide.prior_variance[today]
+        square = np.maximum(square - 2 * share * wide.covariance(at, other)[:, 0], 0.0)
+        found = estimator.fit(cross, square, bound)
+        width = found.width + self._apart(square, level, problem.size)
+        slack = problem.means[at] - share * problem.means[today] - rule.floor
+        slack = slack + found.estimate(self._residual) + side * width
+        return np.asarray(slack if rule.relative else problem.within(slack + rule.floor) - rule.floor)
 
     def assumed(self, best: int) -> float:
         """Return by how much any action can be better than this one, before anybody is asked."""

@@ -50,6 +50,11 @@ DRAWINGS: dict[str, Drawing] = {
         lambda view: 2.35 + 0.75 * (bool(view.course.closed) + bool(view.course.problem.pilot)),
         lambda view: view.stakes is not None,
     ),
+    "guardrails": Drawing(
+        decision.draw_guardrails,
+        lambda view: 1.5 + 0.24 * decision.listed(view),
+        lambda view: view.informed and bool(view.course.problem.guardrails),
+    ),
     "waves": Drawing(
         waves.draw_waves,
         lambda view: 1.0 + 1.55 * math.ceil(len(waves.shown_stages(view)) / waves.PANELS[view.layout.kind][0]),

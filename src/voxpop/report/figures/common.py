@@ -135,7 +135,7 @@ def answers_of(view: View, column: Column | None = None) -> dict[str, tuple[Any,
 
     found: dict[str, list[tuple[Indices | Array, Array]]] = {
         FROM_PILOT: [(tried(group.points), group.mean) for group in view.course.problem.pilot],
-        FROM_WAVES: [(asked(wave.plan.arms), wave.feedback.mean) for wave in view.course.closed],
+        FROM_WAVES: [(asked(wave.plan.arms), wave.objective.mean) for wave in view.course.closed],
     }
     return {
         name: (np.concatenate([at for at, _ in parts]), np.concatenate([means for _, means in parts]))

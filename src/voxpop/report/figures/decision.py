@@ -160,6 +160,24 @@ def draw_best(canvas: Canvas, view: View, most: int = BEST) -> str:
     return "All decisions, best first" if len(rows) == size else f"The {len(rows)} best of {size:,} decisions"
 
 
+def draw_guardrails(canvas: Canvas, view: View) -> tuple[str, str]:
+    """Draw by how much the best decisions pass each guardrail, one panel a guardrail."""
+    course, rows = view.course, _ranked(view)[:BEST]
+    rules = [guardrail.rule for guardrail in course.problem.guardrails]
+    axes: Any = canvas.subplots(1, len(rules), sharey=True, squeeze=False)
+    places = np.arange(len(rows))
+    for ax, rule, (mean, deviation) in zip(axes[0], rules, course.state.slacks, strict=False):
+        ax.axvline(0.0, color=INK, linewidth=1.0, linestyle="--", label="limit")
+        low, high = (mean[rows] + side * 2 * deviation[rows] for side in (-1, 1))
+        ax.hlines(places, low, high, color=SKY, linewidth=8, label=LIKELY)
+        ax.plot(mean[rows], places, "o", color=BLUE, markersize=5, label=ESTIMATE)
+        ax.plot([mean[rows[0]]], [0], label=CHOSEN, **STAR)
+        ax.set_xlabel(shortened(f"to spare: {rule}", 60), fontsize=SMALL)
+    _name_rows(axes[0][0], view, rows)
+    said = f"By how much the {len(rows)} best decisions by their estimates pass each guardrail; left of 0 it is broken."
+    return "What decisions leave of the guardrails", said
+
+
 def _name_rows(ax: Axes, view: View, rows: Indices) -> None:
     """Write the name of each decision at its row; the first is the chosen one."""
     layout = view.layout

@@ -66,7 +66,7 @@ def stages_of(view: View) -> list[Stage]:
     for wave, state in zip(course.closed, view.trail[1:], strict=True):
         at = tuple(column.places[wave.plan.arms] for column in columns)
         title = f"wave {wave.plan.wave}: {wave.people:,} people{until.get(wave.plan.wave, '')}"
-        made.append(Stage(title, state, at, wave.feedback.mean))
+        made.append(Stage(title, state, at, wave.objective.mean))
     if (plan := course.pending) is not None:
         at = tuple(column.places[plan.arms] for column in columns)
         state = view.trail[-1]
@@ -137,7 +137,7 @@ def draw_progress(canvas: Canvas, view: View) -> tuple[str, str]:
     ax.plot(stages, centre, "o-", color=BLUE, linewidth=1, markersize=5, label=ESTIMATE)
     for wave in view.course.closed:
         kept = wave.plan.arms == best
-        ax.plot(np.full(kept.sum(), wave.plan.wave), wave.feedback.mean[kept], label=FROM_WAVES, **WAVE)
+        ax.plot(np.full(kept.sum(), wave.plan.wave), wave.objective.mean[kept], label=FROM_WAVES, **WAVE)
     if view.truth is not None:
         ax.axhline(view.truth[best], color=ORANGE, linewidth=1.5, linestyle="--", label=TRUTH)
     ax.set_ylim(*window([centre, likely, certified[:, -1]]))

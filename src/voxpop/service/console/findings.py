@@ -172,7 +172,7 @@ def _answers(course: Course) -> Array:
     people, total = np.zeros(course.problem.size), np.zeros(course.problem.size)
     for wave in course.closed:
         people[wave.plan.arms] += wave.people
-        total[wave.plan.arms] += wave.people * course.direction.turn(wave.feedback.mean)
+        total[wave.plan.arms] += wave.people * course.direction.turn(wave.objective.mean)
     return np.asarray(np.divide(total, people, out=np.full(len(people), np.nan), where=people > 0))
 
 
