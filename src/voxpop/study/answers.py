@@ -261,18 +261,20 @@ def require_within(problem: Problem, plan: Plan, told: Answers | Feedback, direc
 
 def turned(told: Answers | Feedback, direction: Direction, problem: Problem, plan: Plan) -> Answers | Feedback:
     """Turn what people told, rewards or costs, into what the study maximises, of every metric."""
-    if not plan.also and isinstance(told, Feedback):
-        return direction.feedback(told)
-    if not plan.also:
-        return changed(told, matrix=direction.turn(told.matrix))
     towards = [direction, *(of_rule(guardrail.rule) for guardrail in problem.guardrails)]
-    less = np.repeat([each is Direction.MINIMIZE for each in towards], len(plan.arms))
+
+    def turn(values: Array) -> Array:
+        parts = np.split(values, len(towards), axis=-1)
+        return np.concatenate([each.turn(part) for each, part in zip(towards, parts, strict=True)], axis=-1)
+
     if not isinstance(told, Feedback):
-        return changed(told, matrix=np.where(less, 0.0 - told.matrix, told.matrix))
-    by_block = None if told.by_block is None else np.where(less, 0.0 - told.by_block, told.by_block)
-    signs = np.where(less, -1.0, 1.0)
-    scatter = told.scatter if told.scatter is None or told.scatter.ndim == 1 else told.scatter * np.outer(signs, signs)
-    return changed(told, mean=np.where(less, 0.0 - told.mean, told.mean), by_block=by_block, scatter=scatter)
+        return changed(told, matrix=turn(told.matrix))
+    if not plan.also:
+        return direction.feedback(told)
+    signs, scatter = turn(np.ones(plan.coordinates)), told.scatter
+    scatter = scatter if scatter is None or scatter.ndim == 1 else scatter * np.outer(signs, signs)
+    by_block = None if told.by_block is None else turn(told.by_block)
+    return changed(told, mean=turn(told.mean), by_block=by_block, scatter=scatter)
 
 
 def _numbers(values: object, private: bool, names: Sequence[str] = ()) -> Array:
