@@ -91,3 +91,12 @@ def test_the_commands_of_the_guide_are_there() -> None:
     commands = re.findall(r"^voxpop (\w+)", guide, re.MULTILINE)
     assert len(commands) >= 6
     assert set(commands) <= set(MODULES)
+
+
+def test_the_tests_that_pages_name_are_there() -> None:
+    files = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    for page in (ROOT / "docs").glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        assert set(re.findall(r"\btest_\w+\.py\b", text)) <= files, page
+        for path in re.findall(r"`((?:tests|clients|benchmarks)/[\w/]+\.(?:py|ts))`", text):
+            assert (ROOT / path).is_file(), f"{page}: {path}"

@@ -190,4 +190,12 @@ FAULTS = [
         "localhost",
         OWN,
     ),
+    Fault(
+        "ts: shares that anybody can make",
+        "The seeds of a helper's share are zeros, and the coordinator's share is the report.",
+        "device.ts",
+        "this.source.bytes(RANDOM_BYTES)",
+        "new Uint8Array(RANDOM_BYTES)",
+        OWN,
+    ),
 ]
