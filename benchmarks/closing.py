@@ -1,6 +1,6 @@
 """After how many deadlines a wave closes if some of the people do not answer, with a simulated clock.
 
-    python -m benchmarks.closing [--people 270] [--answers 0.7] [--runs 5]
+    python -m benchmarks.closing [--people 270] [--answers 0.7] [--runs 3] [--models central] [--within 0.5] [--most 3]
 
 The coordinator, its database and its scheduler's steps are real; the second server is called directly. Of those who are
 asked, a share answers, at a uniform time within a part of the deadline. For each trust model it prints the time of the
@@ -51,11 +51,13 @@ def main() -> None:
     parser.add_argument("--answers", type=float, default=0.7)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
+    parser.add_argument("--within", nargs="+", type=float, default=QUICK)
+    parser.add_argument("--most", nargs="+", type=float, default=(3.0, 1.0), help="most_invited; 1: no spare people")
     said = parser.parse_args()
     print(f"{said.people} people a wave, of whom {said.answers:.0%} answer; {said.runs} runs; time in deadlines")
     for model in said.models:
-        for quick in QUICK:
-            for most in (3.0, 1.0):
+        for quick in said.within:
+            for most in said.most:
                 runs = [run(model, said.people, said.answers, quick, seed, most) for seed in range(said.runs)]
                 made = np.array(runs)  # (runs, waves, 2)
                 waves = ", ".join(
