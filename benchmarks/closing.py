@@ -19,6 +19,7 @@ import numpy as np
 
 from tests.service.test_closing import DEADLINE, play
 from tests.service.world import STUDY, definition, own_shuffler, world
+from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Privacy, Private
 from voxpop.service.study.invitations import Invitations
 
@@ -29,13 +30,14 @@ MODELS = ("none", "central", "local", "shuffle", "aggregate")
 def run(model: str, people: int, answers: float, quick: float, seed: int, most: float) -> list[tuple[float, float]]:
     """Play two waves; return how long each took, and how many were asked for each answer that was needed."""
     trust: Privacy = NoPrivacy() if model == "none" else Private(model, 5.0, 1e-6, "exact", people)
-    made = definition(trust, horizon=4000, deadline=DEADLINE, most_invited=most)
+    policy = make_policy("equal-split", people=people, arms=5) if model == "none" else None  # which has one wave
+    made = definition(trust, horizon=4000, policy=policy, deadline=DEADLINE, most_invited=most)
     rng, found = np.random.default_rng(seed), []
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         second = stack.enter_context(own_shuffler(str(folder / "s.db"))) if trust.release_type.second else None
         it = stack.enter_context(world(str(folder / "c.db"), made, 6 * people, second))
-        for wave in (1, 2):
+        for wave in (1,) if model == "none" else (1, 2):
             took = play(it, rng, answers, quick)
             closed = it.coordinator.snapshots.current(STUDY).closed[wave - 1]
             with it.coordinator.database.read() as connection:
@@ -63,7 +65,7 @@ def main() -> None:
                 waves = ", ".join(
                     f"wave {wave + 1}: {made[:, wave, 0].mean():.2f} (worst {made[:, wave, 0].max():.2f}), "
                     f"asked {made[:, wave, 1].mean():.2f}"
-                    for wave in range(2)
+                    for wave in range(made.shape[1])
                 )
                 spare = "spare people" if most > 1 else "none spare"
                 print(f"{model:10} answers within {quick:.1f}, {spare:12}: {waves}", flush=True)
