@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from tests.service.test_http import KEY, Site, as_
 from tests.service.world import STUDY, World, definition, own_shuffler, private, world
 from voxpop.errors import InputError
+from voxpop.io.schema import decode_release
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Privacy
 from voxpop.service.refusals import Refusal
@@ -261,3 +263,27 @@ def test_while_a_batch_of_shares_is_sealed_nobody_joins_it(tmp_path: Path, monke
         assert [verdict.status for verdict in verdicts] == [410]
         (closed,) = it.coordinator.snapshots.current(STUDY).closed
         assert closed.feedback.count == len(it.reports[1]) == closed.plan.people
+
+
+def test_operators_close_a_wave_over_http_and_the_page_says_what_the_api_says(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.collect()
+    place = f"/v2/studies/{STUDY}"
+    (first, second, *_) = site.invited()
+    for one in (first, second):
+        release = decode_release(one["wave"]["release"])
+        assert site.put(one["token"], {"report": [0.1] * release.arms}).status_code == 201
+    status = site.client.get(place, headers=as_(KEY)).json()
+    assert (status["closing"]["answers"], status["closing"]["able"]) == (2, True)
+    assert any(said.startswith("2 answers are in of wave 1; nothing is read") for said in status["says"])
+    assert site.client.put(f"{place}/close", json={"wave": 1}).status_code == 401
+    assert site.client.put(f"{place}/close", json={"wave": 0}, headers=as_(KEY)).status_code == 422
+    assert site.client.put(f"{place}/close", json={"wave": 2}, headers=as_(KEY)).status_code == 409
+    for changed in (True, False):
+        done = site.client.put(f"{place}/close", json={"wave": 1}, headers=as_(KEY))
+        assert (done.status_code, done.json()) == (200, {"study": STUDY, "wave": 1, "changed": changed})
+    (closed,) = site.coordinator.snapshots.current(STUDY).closed
+    assert closed.feedback.count == 2
+    trail = site.client.get(f"/v2/audit?study={STUDY}", headers=as_(KEY)).json()["entries"]
+    assert (trail[0]["action"], trail[0]["detail"]) == ("closed early", "wave 1, with 2 answers")
+    site.close()

@@ -17,6 +17,8 @@ from tests.service.served import served
 from tests.service.world import SECRET, add_operator, problem
 from voxpop.calibration.fit import calibrate
 from voxpop.cli import demo as command
+from voxpop.cli import operators
+from voxpop.cli.operators import RefusedError
 from voxpop.client import Outcome
 from voxpop.gp.belief import believe
 from voxpop.model.decisions import Decisions, Float, Space
@@ -264,3 +266,31 @@ def test_the_promise_is_what_the_study_keeps(tmp_path: Path) -> None:
     _, definition = read_definition(study_file(tmp_path / "a.toml", STUDY + more))
     kept = promise_of(definition)
     assert (kept.model, kept.epsilon, kept.participations) == ("central", 5.0, 2)
+
+
+def test_a_coordinator_that_has_no_time_for_a_while_is_asked_again(
+    here: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy answers 503 while the service is started again, to the devices and to the application."""
+    here.create(LOCAL)
+    away, known = iter([503, 502, 503]), operators.send
+
+    def send(*given: Any) -> Any:
+        if (status := next(away, None)) is not None:
+            raise RefusedError(status, "starting")
+        return known(*given)
+
+    monkeypatch.setattr(command, "send", send)
+    path = here.folder / "tea.toml"
+    done = here.fleet(path, "--devices", 13)
+    assert (done.code, done.err) == (0, "")
+    assert "13 devices made 12 reports" in done.out
+
+
+def test_people_who_do_not_answer_are_some_of_them(here: Served) -> None:
+    here.create("[service]\ndeadline = 0.5\n")
+    done = here.fleet("tea", "--devices", 60, "--answers", 0.7)
+    assert (done.code, done.err) == (0, "")
+    funnel = status_of(here.coordinator.context, "tea").funnel
+    assert funnel.asked > 12
+    assert here.fleet("tea", "--devices", 60, "--answers", 0).code == 2

@@ -5,13 +5,15 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
-from voxpop.service.stores.database import open_database
+from voxpop.service.stores.database import _url, cause, open_database
 from voxpop.service.stores.migrate import migrate, open_store
 
 
@@ -188,3 +190,34 @@ def test_a_connection_that_died_while_idle_is_replaced(
         assert connection.execute(mine).scalar_one() != pid
     database.close()
     other.close()
+
+
+@pytest.mark.parametrize("password", ["p@ss/w:ord", "a@b@c", "plain", "sla/sh"])
+def test_a_password_may_hold_any_sign(password: str) -> None:
+    for written in (password, quote(password, safe="")):
+        url = _url(f"postgresql://me:{written}@db.example:5433/voxpop?connect_timeout=2")
+        assert (url.username, url.password, url.host, url.port) == ("me", password, "db.example", 5433)
+        assert (url.database, url.drivername) == ("voxpop", "postgresql+psycopg")
+        assert password not in url.render_as_string(hide_password=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ('connection failed: FATAL:  password authentication failed for user "me"', "password refused"),
+        ("connection failed: FATAL:  sorry, too many clients already", "too many connections"),
+        ("FATAL:  remaining connection slots are reserved for roles with", "too many connections"),
+        ('connection to server at "127.0.0.1", port 1 failed: Connection refused', "connection refused"),
+        ("failed to resolve host 'db.nowhere': Name or service not known", "unknown host"),
+        ("secret words of a person", "OperationalError"),
+    ],
+)
+def test_a_cause_of_postgresql_is_named_in_our_words(said: str, name: str) -> None:
+    assert cause(sa.exc.OperationalError(None, None, psycopg.OperationalError(said))) == name
+
+
+def test_a_server_that_is_not_there_and_a_wrong_password_are_told_apart() -> None:
+    with pytest.raises(InputError, match=r"connection refused; check host and port, and start the server") as call:
+        open_database("postgresql://me:p@ss@127.0.0.1:1/x?connect_timeout=2")
+    assert "p@ss" not in str(call.value)
+    refusal(call)

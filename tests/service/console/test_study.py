@@ -286,3 +286,14 @@ def next_message(lines: Iterator[str]) -> str:
         elif not line and found:
             break
     return "\n".join(found)
+
+
+def test_a_study_is_ended_only_with_its_name_and_no_wave_is_closed_that_does_not_collect(
+    desk: Desk, operator: Browser
+) -> None:
+    answer = operator.send(f"{PAGE}/life", wanted="ended", name="another")
+    assert answer.status_code == 409
+    assert "nothing was ended" in answer.text
+    assert life_of(desk) == ("running", "new")
+    for wave, status in (("1", 409), ("x", 422), ("9" * 30, 422)):
+        assert operator.send(f"{PAGE}/close", wave=wave).status_code == status
