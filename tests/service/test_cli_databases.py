@@ -29,7 +29,7 @@ def test_the_environment_names_the_database(address: str, tmp_path: Path, monkey
     assert "me" in voxpop("keys", "list").out
     assert voxpop("keys", "revoke", "me", "--last").code == 0
     assert voxpop("keys", "rotate", tmp_path / "secret.key", "--add").code == 0
-    assert "coordinator_9 -> coordinator_7" in voxpop("migrate").out
+    assert "coordinator_9 -> coordinator_9" in voxpop("migrate").out
     with closing(open_store(address, "coordinator")) as store:
         assert [(key.name, key.revoked_at is None) for key in list_keys(store)] == [("me", False)]
         assert "secret rotated" in {entry.action for entry in trail(store)}

@@ -123,7 +123,7 @@ def run_study(services: Services, people: list[str]) -> set[str]:
         services.forward()
         for key in people:
             said.add(client.get(f"{place}/checkin", headers=as_(key)).json().get("status", "invited"))
-        now = client.get(f"{place}/decision").json()
+        now = client.get(f"{place}/decision", headers=as_(people[0])).json()
         if now["stage"] == "finished":
             return said
         if now["rounds"]:
