@@ -65,7 +65,7 @@ def test_a_page_that_is_listed_takes_part(browser: Browser, site: Site, elsewher
         registered = ask("PUT", f"{place}/participant", mine | {"x-voxpop-enrolment": "not needed"})
         assert registered == [201, {"status": "registered"}]
         assert ask("GET", f"{place}/checkin", mine)[1]["invited"] is False
-        assert ask("GET", f"{place}/decision", {})[0] == 200
+        assert ask("GET", f"{place}/decision", mine)[0] == 200
         report = f"{place}/waves/1/report"
         assert ask("PUT", report, as_(token) | JSON, '{"report": [0.5]}') == [201, {"status": "counted"}]
         status, refusal = ask("PUT", report, as_(token) | JSON, '{"report": [0.25]}')

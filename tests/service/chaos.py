@@ -164,7 +164,7 @@ class Crowd:
                     device.register()
         self.ready.wait()
         passed: dict[int, int] = {}  # the last wave in which a device was not drawn
-        while (now := decision(http, url))["stage"] != "finished":
+        while (now := decision(http, url, devices[0].memory.key))["stage"] != "finished":
             awake = [d for d in devices if passed.get(id(d)) != now["wave"]] if now["stage"] == "collecting" else []
             for device in awake:
                 outcome = device.check_in()
@@ -198,7 +198,7 @@ class Crowd:
         """Act as the application: play the decision in force, although processes are killed meanwhile."""
         http, number = httpx.Client(transport=self.lossy), 0
         self.ready.wait()
-        while (now := decision(http, url := self.urls[number % len(self.urls)]))["stage"] != "finished":
+        while (now := decision(http, url := self.urls[number % len(self.urls)], key))["stage"] != "finished":
             if now["rounds"]:
                 body = {"wave": now["wave"], "rounds": now["rounds"]}
                 place = f"{url}/v2/studies/{STUDY}/rounds/{now['wave']}-{now['index']}-{number}"
@@ -219,12 +219,13 @@ class Crowd:
         assert not self.faults, self.faults
 
 
-def decision(http: httpx.Client, url: str) -> Any:
+def decision(http: httpx.Client, url: str, key: str) -> Any:
     """Ask for the decision in force until someone answers."""
     end = time.monotonic() + HANGING
     while time.monotonic() < end:
         with suppress(httpx.TransportError):
-            return http.get(f"{url}/v2/studies/{STUDY}/decision").json()
+            head = {"authorization": f"Bearer {key}"}
+            return http.get(f"{url}/v2/studies/{STUDY}/decision", headers=head).json()
         time.sleep(0.05)
     raise AssertionError("nobody answers")
 

@@ -122,12 +122,14 @@ def test_who_waits_is_answered_when_another_decision_is_in_force(site: Site) -> 
         begun.wait()
         site.coordinator.play(STUDY, 1, "all", 1)
         site.step()
-        assert [one.result().json()["stage"] for one in waiting] == ["collecting"] * 3
-        at_once = client.get(PLACE + "/decision?wait=60", headers=tag)  # it is another one already
-        assert at_once.status_code == 200
+        answers = [one.result() for one in waiting]
+        assert {one.status_code for one in answers} == {200}
+        assert {one.json()["stage"] for one in answers} <= {"playing", "collecting"}  # as far as it was then
         change(site.coordinator.context, STUDY, Wanted.ENDED)
-        last = client.get(PLACE + "/decision?wait=60", headers=as_(KEY) | {"if-none-match": at_once.headers["etag"]})
-        assert last.json()["stage"] == "finished"
+        last = answers[0]
+        while last.json()["stage"] != "finished":  # each is another one
+            last = client.get(PLACE + "/decision?wait=60", headers=as_(KEY) | {"if-none-match": last.headers["etag"]})
+            assert last.status_code == 200
 
 
 def test_a_device_records_only_rounds_that_count(site: Site, tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def run_study(services: Services, people: list[str]) -> set[str]:
         services.forward()
         for key in people:
             said.add(client.get(f"{place}/checkin", headers=as_(key)).json().get("status", "invited"))
-        now = client.get(f"{place}/decision").json()
+        now = client.get(f"{place}/decision", headers=as_(people[0])).json()
         if now["stage"] == "finished":
             return said
         if now["rounds"]:
@@ -132,12 +132,25 @@ def run_study(services: Services, people: list[str]) -> set[str]:
     raise AssertionError("the study does not end")
 
 
-def ask_for_the_rest(services: Services) -> None:
+def ask_for_the_rest(services: Services, person: str) -> None:
     place, mine = f"{services.url}/v2/studies", as_(KEY)
     services.client.get(place, headers=mine)
     services.client.delete(f"{place}/{STUDY}/participant", headers=as_(new_key()))
     send(services.client, Keyring.of(SHUFFLER_KEY), services.shuffler_url, f"/v2/batches/{'b' * 43}", method="DELETE")
     services.client.put(f"{place}/{STUDY}/codes", json={"codes": ["for-one-person"]}, headers=mine)
+    member = {"role": "viewer", "study": STUDY}
+    services.client.put(f"{services.url}/v2/keys/member", json=member, headers=mine)
+    services.client.put(f"{services.url}/v2/keys/member/studies/{STUDY}", json={"role": "owner"}, headers=mine)
+    services.client.put(f"{place}/{STUDY}/public", json={"public": True}, headers=mine)
+    services.client.put(f"{place}/{STUDY}/waves/1/note", json={"text": "holiday week"}, headers=mine)
+    services.client.get(f"{place}/{STUDY}/participant", headers=as_(person))
+    hook = f"{services.url}/v2/webhooks/shop"
+    services.client.put(hook, json={"address": "https://1.1.1.1/", "format": "slack"}, headers=mine)
+    services.client.post(f"{hook}/test", headers=mine)
+    told = services.client.get(f"{services.url}/v2/deliveries", headers=mine).json()["deliveries"]
+    services.client.post(f"{services.url}/v2/deliveries/{told[0]['number']}/again", headers=mine)
+    services.client.get(f"{services.url}/v2/webhooks", headers=mine)
+    services.client.delete(hook, headers=mine)
     services.client.put(f"{place}/{STUDY}/life", json={"wanted": "archived"}, headers=mine)
     services.client.delete(f"{place}/{STUDY}", headers=mine)
     services.client.put(f"{services.url}/v2/keys/someone", json={}, headers=mine)
@@ -169,5 +182,5 @@ def test_every_reply_is_as_documented(services: Services, model: str) -> None:
         for key in people:
             client.put(f"{place}/participant", headers=as_(key))
     assert run_study(services, people) == {"waiting", "invited", "answered", "finished"}
-    ask_for_the_rest(services)
+    ask_for_the_rest(services, people[0])
     assert services.unseen() == UNUSED.get(model, TO_SHUFFLER)

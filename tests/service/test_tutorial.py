@@ -74,7 +74,9 @@ class Folder:
 
     def has_planned(self) -> bool:
         """Return True once the first wave is open, a moment after the study was created."""
-        return bool(httpx.get(f"{self.url}/v2/studies/tea/decision").json()["wave"] == 1)
+        key = (self.path / "my.key").read_text().strip()
+        answer = httpx.get(f"{self.url}/v2/studies/tea/decision", headers={"authorization": f"Bearer {key}"})
+        return bool(answer.json()["wave"] == 1)
 
     def _answers(self) -> bool:
         try:

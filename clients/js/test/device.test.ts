@@ -142,6 +142,19 @@ test("replies that voxpop cannot have sent are not believed", async () => {
   await assert.rejects(services.device(CENTRAL).decision(), NoAnswerError);
 });
 
+test("only rounds that count are recorded", async () => {
+  const services = new Services(told("central"));
+  const device = services.device(CENTRAL);
+  services.replies["decision"] = { status: 200, body: { wave: 3, block: 0, index: 10 } };
+  const between = await device.decision();
+  assert.equal(await device.record(3, 10, 9), false); // as it was fetched last
+  assert.equal(await device.record(3, 10, 9, 1, between.block), false);
+  assert.equal(await device.record(3, 10, 0.5, 1, 1), true); // of a round before, told late
+  assert.deepEqual((await device.memory.read()).rewards, { 3: { 1: { 10: [1, 0.5] } } });
+  await device.withdraw();
+  assert.equal(await device.record(3, 10, 0.5, 1, 1), false);
+});
+
 test("no request carries cookies or a referrer, is answered from a cache, or follows a redirect", async () => {
   const services = new Services(told("central"));
   const device = services.device(CENTRAL);

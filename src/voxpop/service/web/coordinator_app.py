@@ -258,7 +258,9 @@ class CoordinatorApp(Service):
 
     # -- for the application
 
-    @route("GET", STUDY + "/decision", "reader", CurrentDecision, (403, 404, 409, 422), for_devices=True, headers=NEWS)
+    @route(
+        "GET", STUDY + "/decision", "reader", CurrentDecision, (304, 403, 404, 409, 422), for_devices=True, headers=NEWS
+    )
     async def decision(self, request: Request, study: str, at: str | None = None, wait: str | None = None) -> Response:
         """Get the decision in force, now or at another time; or wait so many seconds for another one than you know."""
         known = request.headers.get("if-none-match", "")

@@ -49,6 +49,7 @@ ROLES: dict[Role, str] = {  # who may call an operation
 }
 SIGNED: tuple[Role, ...] = ("shuffler", "coordinator")
 REFUSALS = {
+    304: "It is as you know it.",
     400: "The body is not JSON.",
     401: "The key or token is missing or wrong.",
     403: "The key or token is not valid for this.",
@@ -130,7 +131,8 @@ def _responses(route: Route) -> Schema:
     with_body = () if route.body is None else (400, 413, 415, 422)
     with_key = () if route.role == "anyone" else (401,)
     for number in sorted({*route.refusals, *limited, *with_body, *with_key}):
-        responses[str(number)] = {"description": REFUSALS[number], "content": _json(bodies.Error)}
+        said = {} if number == 304 else {"content": _json(bodies.Error)}
+        responses[str(number)] = {"description": REFUSALS[number], **said}
         if number in (429, 503):
             responses[str(number)]["headers"] = RETRY
     return responses
