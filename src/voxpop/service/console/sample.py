@@ -16,7 +16,7 @@ from voxpop.model.kernels import Matern
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
-from voxpop.privacy import Simulated
+from voxpop.privacy.sources import Secure
 from voxpop.service import logs
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal, accepted
@@ -81,5 +81,5 @@ def _report(study: str, told: dict[str, Any], people: GPPeople, rng: np.random.G
     wave = told["wave"]
     plan = Plan(wave["wave"], np.array(wave["arms"]), np.array(wave["rounds"]), 1)
     answers = people.observe(plan, 1, rng)
-    report = np.asarray(decode_release(wave["release"]).randomize(answers, Simulated(rng)), dtype=float)
+    report = np.asarray(decode_release(wave["release"]).randomize(answers, Secure()), dtype=float)
     return inbox.Upload((study, wave["wave"]), told["token"], report.tobytes())

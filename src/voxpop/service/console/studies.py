@@ -6,7 +6,7 @@ then how far it is, everything that it rests on, and the buttons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -208,6 +208,11 @@ class StudyView:
     audit: tuple[audit.AuditEntry, ...]
     turns: Sequence[tuple[str, str, str, str]]  # of the open wave, by the calendar: the first
     more_turns: int
+
+    @property
+    def named(self) -> bool:
+        """True if its decisions have named parameters, so that there is a study file of it."""
+        return isinstance(self.findings.view.course.problem.decisions[0], Mapping)
 
     @property
     def draws(self) -> bool:
