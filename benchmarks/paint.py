@@ -18,6 +18,7 @@ from playwright.sync_api import Page
 from tests.browser import town as places
 from tests.browser.chromium import chromium, visit
 from tests.service.world import add_operator
+from voxpop.service import logs
 from voxpop.service.keys import new_key
 
 LOADS = 15  # of each page, in turns
@@ -41,6 +42,7 @@ def paint(page: Page, address: str) -> float:
 
 def main() -> None:
     """Load both pages in turns, and print the medians and their ratio."""
+    logs.set_up("error")
     key = new_key()
     with tempfile.TemporaryDirectory() as made, chromium() as browser, places.town(Path(made)) as it:
         (Path(made) / "static").mkdir()
