@@ -109,6 +109,7 @@ PREDICTABLE = {  # where a generator that can be repeated is used, and for what
     ("voxpop.privacy.sources", "Simulated"),
     ("voxpop.service.study.steps", "default_rng"),  # orders of play, with a seed of the operating system
     ("voxpop.service.demo.crowd", "default_rng"),  # the people of voxpop demo and voxpop fleet
+    ("voxpop.service.console.sample", "default_rng"),  # the simulated people of the sample study
     ("voxpop.study.study", "default_rng"),  # the order of play, seeded by the operating system
 }
 GENERATORS = {"random", "uuid", "Simulated", "__import__", "import_module"}  # or ways around an import statement

@@ -16,7 +16,7 @@ from voxpop.model.kernels import Matern
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
-from voxpop.privacy import Simulated
+from voxpop.privacy.sources import Secure
 from voxpop.service import logs
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal, accepted
@@ -28,7 +28,7 @@ from voxpop.simulation.people import GPPeople
 from voxpop.simulation.rehearsals import truth_of
 
 NAME = "sample"
-PEOPLE, AT_ONCE = 1_500, 30  # who answer in one look, so that the wave can be watched
+PEOPLE, AT_ONCE = 1_200, 30  # who answer in one look, so that the wave can be watched
 PAUSE = 1.0  # seconds between two looks
 SEED = 1
 
@@ -40,7 +40,7 @@ def definition() -> Definition:
     tried = np.array([space.scale({"price": price}) for price in (1.5, 2.25, 3.0, 3.75, 4.5)])
     pilot = Evidence(tried, np.full(5, 7.0), 20, np.array([1.45, 2.05, 2.3, 2.2, 1.7]))
     problem = Problem(space.grid(31), Matern(1.5, 0.35), 0.8, 0.4, 1.5, 20_000, prior_mean=1.9, pilot=[pilot])
-    policy = make_policy("waves", tolerance=0.15, most_waves=3)
+    policy = make_policy("waves", tolerance=0.15, most_people=PEOPLE - 100)
     return Definition(problem, policy, reward="profit", rules=Rules(rounds_per_second=100.0))
 
 
@@ -81,5 +81,5 @@ def _report(study: str, told: dict[str, Any], people: GPPeople, rng: np.random.G
     wave = told["wave"]
     plan = Plan(wave["wave"], np.array(wave["arms"]), np.array(wave["rounds"]), 1)
     answers = people.observe(plan, 1, rng)
-    report = np.asarray(decode_release(wave["release"]).randomize(answers, Simulated(rng)), dtype=float)
+    report = np.asarray(decode_release(wave["release"]).randomize(answers, Secure()), dtype=float)
     return inbox.Upload((study, wave["wave"]), told["token"], report.tobytes())

@@ -6,7 +6,7 @@ then how far it is, everything that it rests on, and the buttons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -213,6 +213,11 @@ class StudyView:
     def collected(self) -> str:
         """How many answers of the open wave are in, in the words of the API."""
         return collected(self.status)
+
+    @property
+    def named(self) -> bool:
+        """True if its decisions have named parameters, so that there is a study file of it."""
+        return isinstance(self.findings.view.course.problem.decisions[0], Mapping)
 
     @property
     def draws(self) -> bool:
