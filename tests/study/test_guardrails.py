@@ -12,6 +12,7 @@ from tests.helpers_cli import Outcome, main_of
 from voxpop import Study
 from voxpop.errors import InputError
 from voxpop.io.studyfile import parse_study, read_study, read_study_file
+from voxpop.journal.tables import answer_rows, columns_of
 from voxpop.report.figures import draw, pictures
 from voxpop.report.summary import summarise
 from voxpop.report.view import View
@@ -64,6 +65,13 @@ def test_a_study_asks_about_every_metric_and_says_what_the_decision_keeps(study:
     assert 0.5 < study.state.guards[0].value < 1
     assert study.state.guards[1].value < 0  # less is better, and inside more is
     assert "expected 0." in said["Guardrail"].note
+
+
+def test_the_table_of_answers_has_a_column_for_each_metric(study: Study) -> None:
+    rows, (wave, *_) = answer_rows(study.course), study.closed
+    assert set(rows[0]) == set(columns_of(study.course, "answers"))
+    found = [row["complaints"] for row in rows if row["wave"] == 1]
+    assert found == pytest.approx((-wave.feedback.of_metric(wave.plan, 2).mean).tolist())
 
 
 def test_complaints_are_shown_as_people_count_them(study: Study) -> None:
