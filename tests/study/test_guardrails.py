@@ -17,6 +17,7 @@ from voxpop.report.figures import draw, pictures
 from voxpop.report.summary import summarise
 from voxpop.report.view import View
 from voxpop.service.study.definition import definition_of
+from voxpop.simulation.rehearsals import Rehearsal
 
 RULES: dict[str, Any] = {"guardrails": ["retention >= -5%", "complaints <= 0.5"], "today": {"price": 4.0}}
 
@@ -157,6 +158,16 @@ def test_the_command_line_goes_from_a_table_to_a_study(main: Main) -> None:
     assert told.code == 0, told.err
     assert "keeps retention" in main("status", "study.toml").out
     assert main("run", "study.toml", "--no-report", "--most-loss", "0.5").code == 0
+
+
+def test_a_rehearsal_that_knows_one_metric_is_refused(main: Main) -> None:
+    pilot().to_csv("pilot.csv", index=False)
+    assert main("calibrate", "pilot.csv", "--guardrail", "retention >= 0.5", "--ignore", "complaints").code == 0
+    done = main("run", "study.toml", "--no-report", "--resample", "pilot.csv")
+    assert done.code == 2
+    assert "people of one's own answer about the reward alone" in " ".join(done.err.split())
+    with pytest.raises(InputError, match="policy 'dpbe' knows no guardrails"):
+        Rehearsal("study.toml", "dpbe").run()
 
 
 @pytest.mark.parametrize(

@@ -149,12 +149,7 @@ def columns_of(course: Course, table: str) -> list[str]:
     return {
         "decisions": [*_parameters(first, DECISION_COLUMNS), *DECISION_COLUMNS],
         "waves": list(WAVE_COLUMNS),
-        "answers": [
-            wave,
-            *_parameters(first, ANSWER_COLUMNS),
-            *others,
-            *(one.name for one in course.problem.guardrails),
-        ],
+        "answers": [wave, *_parameters(first, ANSWER_COLUMNS), *others, *metrics],
     }[table]
 
 
