@@ -12,10 +12,12 @@ from tests.helpers_cli import Outcome, main_of
 from voxpop import Study
 from voxpop.errors import InputError
 from voxpop.io.studyfile import parse_study, read_study, read_study_file
+from voxpop.journal.tables import answer_rows, columns_of
 from voxpop.report.figures import draw, pictures
 from voxpop.report.summary import summarise
 from voxpop.report.view import View
 from voxpop.service.study.definition import definition_of
+from voxpop.simulation.rehearsals import Rehearsal
 
 RULES: dict[str, Any] = {"guardrails": ["retention >= -5%", "complaints <= 0.5"], "today": {"price": 4.0}}
 
@@ -64,6 +66,13 @@ def test_a_study_asks_about_every_metric_and_says_what_the_decision_keeps(study:
     assert 0.5 < study.state.guards[0].value < 1
     assert study.state.guards[1].value < 0  # less is better, and inside more is
     assert "expected 0." in said["Guardrail"].note
+
+
+def test_the_table_of_answers_has_a_column_for_each_metric(study: Study) -> None:
+    rows, (wave, *_) = answer_rows(study.course), study.closed
+    assert set(rows[0]) == set(columns_of(study.course, "answers"))
+    found = [row["complaints"] for row in rows if row["wave"] == 1]
+    assert found == pytest.approx((-wave.feedback.of_metric(wave.plan, 2).mean).tolist())
 
 
 def test_complaints_are_shown_as_people_count_them(study: Study) -> None:
@@ -149,6 +158,16 @@ def test_the_command_line_goes_from_a_table_to_a_study(main: Main) -> None:
     assert told.code == 0, told.err
     assert "keeps retention" in main("status", "study.toml").out
     assert main("run", "study.toml", "--no-report", "--most-loss", "0.5").code == 0
+
+
+def test_a_rehearsal_that_knows_one_metric_is_refused(main: Main) -> None:
+    pilot().to_csv("pilot.csv", index=False)
+    assert main("calibrate", "pilot.csv", "--guardrail", "retention >= 0.5", "--ignore", "complaints").code == 0
+    done = main("run", "study.toml", "--no-report", "--resample", "pilot.csv")
+    assert done.code == 2
+    assert "people of one's own answer about the reward alone" in " ".join(done.err.split())
+    with pytest.raises(InputError, match="policy 'dpbe' knows no guardrails"):
+        Rehearsal("study.toml", "dpbe").run()
 
 
 @pytest.mark.parametrize(

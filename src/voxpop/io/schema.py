@@ -203,6 +203,14 @@ def require_same_people(policy: Policy, privacy: Privacy) -> None:
         )
 
 
+def require_keeping(problem: Problem, policy: Policy) -> None:
+    """Refuse guardrails of which the policy knows nothing."""
+    if problem.guardrails and not policy.keeps_guardrails:
+        raise InputError(
+            f"policy {policy.name!r} knows no guardrails, and {problem.guardrails[0].rule} is one; use waves"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Definition:
     """What a study begins with: the first record of its journal."""
@@ -223,11 +231,7 @@ class Definition:
         if self.calendar is not None:
             self.calendar.check(self.problem.horizon)
         require_same_people(self.policy, self.privacy)
-        if self.problem.guardrails and not self.policy.keeps_guardrails:
-            raise InputError(
-                f"policy {self.policy.name!r} knows no guardrails, and {self.problem.guardrails[0].rule} is one; use "
-                "waves"
-            )
+        require_keeping(self.problem, self.policy)
         if self.strata is not None and asks_again(self.policy):
             raise InputError(
                 "people who answer in every wave are not weighed; leave out the strata, or ask fresh people"

@@ -112,10 +112,14 @@ def answer_rows(course: Course) -> list[Row]:
     """List the average answer about each decision of each wave. Nothing is kept about single people."""
     rows = []
     for wave in course.closed:
-        plan, feedback = wave.plan, wave.feedback
+        plan, feedback = wave.plan, wave.objective
         errors = np.sqrt(own_noise(course.problem, plan, feedback)[0].diagonal())
         averages = course.direction.turn(feedback.mean)
-        every = zip(plan.arms.tolist(), plan.lived.tolist(), averages.tolist(), errors.tolist(), strict=True)
+        others = {
+            guardrail.name: guardrail.rule.turn(wave.feedback.of_metric(plan, metric).mean)
+            for metric, guardrail in enumerate(course.problem.guardrails, start=1)
+        }
+        every = enumerate(zip(plan.arms.tolist(), plan.lived.tolist(), averages.tolist(), errors.tolist(), strict=True))
         rows += [
             {
                 "wave": plan.wave,
@@ -124,8 +128,9 @@ def answer_rows(course: Course) -> list[Row]:
                 "people": wave.people,
                 "average": average,
                 "error": error,
+                **{name: float(values[place]) for name, values in others.items()},
             }
-            for arm, rounds, average, error in every
+            for place, (arm, rounds, average, error) in every
         ]
     return rows
 
@@ -140,10 +145,11 @@ TABLES: dict[str, Callable[[Course], list[Row]]] = {
 def columns_of(course: Course, table: str) -> list[str]:
     """Return the columns of one of the `TABLES`, which has them even if it has no rows."""
     first, (wave, *others) = course.problem.decisions[0], ANSWER_COLUMNS
+    metrics = [guardrail.name for guardrail in course.problem.guardrails]
     return {
         "decisions": [*_parameters(first, DECISION_COLUMNS), *DECISION_COLUMNS],
         "waves": list(WAVE_COLUMNS),
-        "answers": [wave, *_parameters(first, ANSWER_COLUMNS), *others],
+        "answers": [wave, *_parameters(first, ANSWER_COLUMNS), *others, *metrics],
     }[table]
 
 

@@ -68,7 +68,7 @@ def error_ratio(problem: Problem, privacy: Privacy, state: State, plan: Plan, co
         variances = own + missing * problem.bias_std**2 * float(problem.prior_variance[plan.arms].sum())
     prospect = privacy.prospect(problem, state.unsealed, plan)
     if prospect is not None:
-        variances = variances + prospect.variance(people) * float(np.trace(prospect.shape))
+        variances = variances + prospect.variance(people) * float(np.trace(prospect.of_metric(0, len(plan.arms))))
     return math.sqrt(variances[0] / variances[1])
 
 

@@ -198,7 +198,8 @@ class Private:
     def prospect(self, problem: Problem, state: State, plan: Plan) -> Prospect | None:
         """Predict the noise of a release about the plan's arms, whose ball is the smallest candidate."""
         balls = candidates(problem, plan, state)
-        ball = min(balls, key=lambda ball: ball.radius**2 * float(np.trace(ball.shape)))
+        at = slice(len(plan.arms))  # by the objective
+        ball = min(balls, key=lambda ball: ball.radius**2 * float(np.trace(ball.shape[at, at])))
         return Prospect(ball.shape, lambda people: self._variances(ball, people))
 
     def _variances(self, ball: Ball, people: Array) -> Array:

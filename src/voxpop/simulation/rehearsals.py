@@ -195,6 +195,11 @@ class Rehearsal(Described):
                 f"{path} minimises, and people of one's own answer with rewards; rehearse it without --population and "
                 "--resample, or turn the signs of its answers and leave out direction"
             )
+        if others and problem.guardrails:
+            raise InputError(
+                f"{path} has the guardrail {problem.guardrails[0].rule}, and people of one's own answer about the "
+                "reward alone; rehearse it without --population and --resample"
+            )
         if self.people is not None:
             _, decisions, population = self.people.gather(space_of(data), problem.decisions)
             problem = problem if decisions is problem.decisions else _changed(problem, decisions=decisions)

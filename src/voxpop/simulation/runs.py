@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from voxpop.calibration.fit import Calibration
 from voxpop.errors import Array, InputError
-from voxpop.io.schema import asks_again, require_same_people
+from voxpop.io.schema import asks_again, require_keeping, require_same_people
 from voxpop.journal.journal import Course, Definition
 from voxpop.journal.wave import ClosedWave
 from voxpop.model.direction import Direction
@@ -250,6 +250,7 @@ def simulate(
     policy = scenario.make_policy(policy) if isinstance(policy, str) else policy
     problem, privacy = scenario.problem, privacy or NoPrivacy()
     require_same_people(policy, privacy)
+    require_keeping(problem, policy)
     if who := asks_again(policy):
         scenario = scenario.answered_by(who, policy.settings()["population"], seed)
     if privacy.model != "none" and not policy.aggregates:
