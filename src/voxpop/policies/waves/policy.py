@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from voxpop.errors import InputError
-from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, rows_of, shown_in
+from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, rows_of, shown_in, with_shocks
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
 from voxpop.model.problem import Problem
@@ -306,7 +306,7 @@ class Waves(Configured):
     def _belief(self, problem: Problem, state: WavesState) -> Belief:
         """Pool all plan parts."""
         shown = self._shown(problem, state.history)
-        return belief_of(shown, self._rows(shown, state, self._pilot(problem, state, shown)))
+        return with_shocks(shown, self._rows(shown, state, self._pilot(problem, state, shown)))
 
     def _rows(self, shown: Problem, state: WavesState, pilot: Rows | None) -> Rows:
         """Pool all plan parts; those of long ago count less, as rewards have moved since."""
