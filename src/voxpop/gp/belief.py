@@ -288,7 +288,7 @@ def with_shocks(problem: Problem, rows: Rows) -> Belief:
     with nu degrees of freedom have the likelihood (M / (S + p))^(nu / 2) exp(-nu M / 2 (S + p)), if people explain p;
     what is only assumed counts like that. The largest product with the likelihood of the averages is looked for.
     """
-    usual, shocks = problem.norm_bound / 2, problem.shocks
+    usual, shocks = problem.norm_bound / 2, problem.shocks.expected
     square = shocks.variance + shocks.people
     if not len(rows) or rows.rounds is None or not square > 0:
         return belief_of(problem, rows)
@@ -297,7 +297,7 @@ def with_shocks(problem: Problem, rows: Rows) -> Belief:
         variance = max(times * square - shocks.people, 0.0)
         times = (variance + shocks.people) / square
         seen = problem.showing([], replace(shocks, variance=variance))
-        noise = rows.noise + (variance - shocks.variance) * rows.rounds
+        noise = rows.noise + (variance - problem.shocks.variance) * rows.rounds
         score, belief = _likeliest(seen, Rows(rows.points, rows.residual, noise), usual)
         known = float(np.linalg.slogdet(noise)[1]) + shocks.freedom * (math.log(times) + 1 / times)
         return score - known / 2, belief

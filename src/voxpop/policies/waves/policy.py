@@ -441,7 +441,8 @@ class Waves(Configured):
             pilot = None if pilot is None else faded(shown, pilot, self.drift * after.rounds, 1.0)
             moved = [self.drift * (after.rounds - first) for first in after.began]
         drawn = shown.most_differing * reach(problem, ALARM) / math.sqrt(self.same) if self.same else 0.0
-        fit = model_check(shown, pilot, after.history, after.model, expected, moved, drawn)
+        likely = shown.showing([], shown.shocks.expected)
+        fit = model_check(likely, pilot, after.history, after.model, expected, moved, drawn)
         if fit.model != after.model:  # what was clipped was clipped to what the old one allows
             kept = tuple(part for part in after.parts if part.clipping is None)
             after = changed(after, model=fit.model, norm_bound=fit.model.norm_bound, parts=kept)
