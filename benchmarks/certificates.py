@@ -68,7 +68,19 @@ def weather(
     those that were asked about. With `freedom` the true size of shocks is known with so many degrees of freedom, as
     from a history.
     """
-    yield "study", "shocks", "regret", "median", "certificate", "of the calm", "kept", "true", "B raised", "numbers", "rounds"
+    yield (
+        "study",
+        "shocks",
+        "regret",
+        "median",
+        "certificate",
+        "of the calm",
+        "kept",
+        "true",
+        "B raised",
+        "numbers",
+        "rounds",
+    )
     for name in study:
         unit: float | None = None
         for size, kind in [(0.0, "calm"), *product(shocks, KINDS)]:

@@ -55,8 +55,12 @@ def main() -> None:
     parser.add_argument("--first", type=int, help="the first seed of certificates and weather; 0 unless given")
     parser.add_argument("--case", nargs="+", help="run the cases of robustness whose name contains one of these")
     parser.add_argument("--study", nargs="+", help="the studies of certificates and weather, by name")
-    parser.add_argument("--shocks", nargs="*", type=float, help="the sizes of weather's shocks, as shares of the range of f")
-    parser.add_argument("--freedom", type=float, help="know the size of weather's shocks with so many degrees of freedom")
+    parser.add_argument(
+        "--shocks", nargs="*", type=float, help="the sizes of weather's shocks, as shares of the range of f"
+    )
+    parser.add_argument(
+        "--freedom", type=float, help="know the size of weather's shocks with so many degrees of freedom"
+    )
     parser.add_argument("--privacy", help="the trust model of certificates")
     parser.add_argument("--epsilon", nargs="*", type=float, help="the promises of certificates beside the open study")
     parser.add_argument("--tolerance", type=float, help="a tolerance, as a share of the range of f")

@@ -34,7 +34,9 @@ class Rows:
         parts = [part for part in parts if len(part)]
         if not parts:
             return cls(np.empty((0, dimensions)), np.empty(0), np.empty((0, 0)))
-        points, residual = (np.concatenate(column) for column in zip(*((p.points, p.residual) for p in parts), strict=True))
+        points, residual = (
+            np.concatenate(column) for column in zip(*((p.points, p.residual) for p in parts), strict=True)
+        )
         rounds = [part.rounds for part in parts if part.rounds is not None]
         shared = block_diag(*rounds) if len(rounds) == len(parts) else None
         return cls(points, residual, block_diag(*(part.noise for part in parts)), shared)
@@ -279,6 +281,7 @@ def belief_of(problem: Problem, rows: Rows) -> Belief:
 
 
 STEP = 2.0  # between the sizes of shocks that are tried
+FITTED = 400  # averages at most; of more it takes long
 
 
 def with_shocks(problem: Problem, rows: Rows) -> Belief:
@@ -289,15 +292,15 @@ def with_shocks(problem: Problem, rows: Rows) -> Belief:
     what is only assumed counts like that. The largest product with the likelihood of the averages is looked for.
     """
     usual, shocks = problem.norm_bound / 2, problem.shocks.expected
-    square = shocks.variance + shocks.people
-    if not len(rows) or rows.rounds is None or not square > 0:
+    square, rounds = shocks.variance + shocks.people, rows.rounds
+    if not 0 < len(rows) <= FITTED or rounds is None or not square > 0:
         return belief_of(problem, rows)
 
     def fitted(times: float) -> tuple[float, Belief]:
         variance = max(times * square - shocks.people, 0.0)
         times = (variance + shocks.people) / square
         seen = problem.showing([], replace(shocks, variance=variance))
-        noise = rows.noise + (variance - problem.shocks.variance) * rows.rounds
+        noise = rows.noise + (variance - problem.shocks.variance) * rounds
         score, belief = _likeliest(seen, Rows(rows.points, rows.residual, noise), usual)
         known = float(np.linalg.slogdet(noise)[1]) + shocks.freedom * (math.log(times) + 1 / times)
         return score - known / 2, belief
