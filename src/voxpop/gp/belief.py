@@ -61,8 +61,8 @@ def rows_of(problem: Problem, plan: Plan, feedback: Feedback, own: bool = False)
     """Return the rows of one wave, with the noise to expect or people's own."""
     seen = own and not problem.of_people
     noise = own_noise(problem, plan, feedback)[0] if seen else total_noise(problem, plan, feedback)
-    rounds = problem.shock_noise(plan.turns) / feedback.kept
-    return Rows(problem.decisions.points[plan.arms], feedback.mean - problem.means[plan.arms], noise, rounds)
+    residual = feedback.mean - problem.means[plan.arms]
+    return Rows(problem.decisions.points[plan.arms], residual, noise, _rounds(problem, plan, feedback))
 
 
 SMALL = 1e-30  # so that nothing is divided by zero where people do not vary at all
@@ -86,8 +86,13 @@ def missing_part(plan: Plan, feedback: Feedback) -> float:
 
 def _with_rounds(problem: Problem, plan: Plan, feedback: Feedback, people: Array) -> Array:
     """Add to people's noise what happened to everybody in these rounds, and what privacy added."""
-    noise = people + problem.shocks.variance / feedback.kept * problem.shock_noise(plan.turns)
+    noise = people + problem.shocks.variance * _rounds(problem, plan, feedback)
     return noise if feedback.noise is None else noise + feedback.noise
+
+
+def _rounds(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
+    """Compute what shocks of variance 1 add to the noise of a wave's averages."""
+    return problem.shock_noise(plan.turns) / feedback.kept
 
 
 def own_noise(problem: Problem, plan: Plan, feedback: Feedback) -> tuple[Array, float]:
