@@ -7,6 +7,7 @@ calibration  how well a pilot's constants describe people who are not Gaussian, 
 rehearsals   what two rehearsals foretell of a study, and what the study then takes
 shocks       what shocks that all people share, or a drift of f, do to a one-sided statement of a wave
 certificates what the default certifies and costs in named studies, in the open and with privacy
+weather      the same in calm weather and under shocks of several sizes and kinds, in pilot and waves alike
 robustness   how often what `waves` certify is false: with nothing to spare, and with people who break assumptions
 liars        what share of the people must agree on a lie to move a decision to where they like, in every trust model
 
@@ -30,6 +31,7 @@ TABLES: dict[str, tuple[Table, ...]] = {
     "rehearsals": (calibration.rehearsals,),
     "shocks": (robustness.shocks,),
     "certificates": (certificates.certificates,),
+    "weather": (certificates.weather,),
     "robustness": (robustness.robustness,),
     "liars": (liars.one_wave, liars.studies),
 }
@@ -49,12 +51,19 @@ def show(table: Table, **chosen: object) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", choices=TABLES, metavar="NAME", help="which table, by its name above")
-    parser.add_argument("--seeds", type=int, help="how many, from 0 on")
+    parser.add_argument("--seeds", type=int, help="how many, from the first on")
+    parser.add_argument("--first", type=int, help="the first seed of certificates and weather; 0 unless given")
     parser.add_argument("--case", nargs="+", help="run the cases of robustness whose name contains one of these")
-    parser.add_argument("--study", nargs="+", help="the studies of certificates, by name")
+    parser.add_argument("--study", nargs="+", help="the studies of certificates and weather, by name")
+    parser.add_argument(
+        "--shocks", nargs="*", type=float, help="the sizes of weather's shocks, as shares of the range of f"
+    )
+    parser.add_argument(
+        "--freedom", type=float, help="know the size of weather's shocks with so many degrees of freedom"
+    )
     parser.add_argument("--privacy", help="the trust model of certificates")
     parser.add_argument("--epsilon", nargs="*", type=float, help="the promises of certificates beside the open study")
-    parser.add_argument("--tolerance", type=float, help="the tolerance of certificates, as a share of the range of f")
+    parser.add_argument("--tolerance", type=float, help="a tolerance, as a share of the range of f")
     chosen = vars(parser.parse_args())
     for name in chosen.pop("names"):
         for table in TABLES[name]:

@@ -1,18 +1,31 @@
 """The pooled posterior against a dense computation with every person's answer, and the scale and power it finds."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, truncnorm
 
 from tests.helpers import everything, evidence, random_problem
 from voxpop.errors import Array
-from voxpop.gp.belief import POWERS, Belief, Rows, all_rows, believe, pilot_rows, pooled_best, prior_means, rows_of
+from voxpop.gp.belief import (
+    POWERS,
+    Belief,
+    Rows,
+    all_rows,
+    belief_of,
+    believe,
+    pilot_rows,
+    pooled_best,
+    prior_means,
+    rows_of,
+    with_shocks,
+)
 from voxpop.model.kernels import Matern, SquaredExponential
-from voxpop.model.problem import Evidence, Problem
+from voxpop.model.problem import Evidence, Problem, Shocks
 from voxpop.model.waves import Answered, Feedback, Plan
 
 RNG = np.random.default_rng(0)
@@ -173,3 +186,55 @@ def test_the_best_action_by_all_answers_is_that_of_the_largest_mean() -> None:
     mean, _ = dense(problem, believed.tau, believed.power)
     assert pooled_best(problem, HISTORY) == int(np.argmax(mean))
     assert pooled_best(problem) == int(np.argmax(believe(problem).mean))
+
+
+SHOCKED = Problem(
+    np.linspace(0, 1, 12), SquaredExponential(0.3), 0.1, 0.1, norm_bound=2.0, horizon=1000, shock_std=0.001
+)
+
+
+def of_waves(shock: float, seed: int, problem: Problem = SHOCKED) -> Rows:
+    """Three waves about all actions, a round each, which move all answers alike by `shock`."""
+    rng, every, ones = np.random.default_rng(seed), everything(problem), np.ones(problem.size, int)
+    noise = np.linalg.cholesky(problem.answer_noise(every, ones, 20) + 1e-12 * np.eye(problem.size))
+    f = np.sin(3 * problem.decisions.points[:, 0])
+    means = [f + (noise + shock * np.eye(len(f))) @ rng.standard_normal(len(f)) for _ in range(3)]
+    waves = [Answered(Plan(number, every, ones, 20), Feedback(mean, 20)) for number, mean in enumerate(means, 1)]
+    return all_rows(problem, waves, None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_waves_that_disagree_by_more_than_their_people_show_how_much_rounds_do(seed: int) -> None:
+    found = with_shocks(SHOCKED, of_waves(0.5, seed))
+    assert 0.3 < math.sqrt(found.problem.shocks.variance) < 0.8
+    assert found.rows.noise.diagonal() == pytest.approx(of_waves(0.5, seed, found.problem).noise.diagonal(), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_calm_waves_leave_small_shocks_small(seed: int) -> None:
+    found = with_shocks(SHOCKED, of_waves(0.0, seed))
+    assert found.problem.shocks.variance <= 4 * SHOCKED.shocks.variance
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_shocks_that_are_known_beyond_doubt_stay_as_they_are(seed: int) -> None:
+    known = SHOCKED.showing([], Shocks(0.001**2, freedom=1e6))
+    assert with_shocks(known, of_waves(0.5, seed, known)).problem.shocks.variance == pytest.approx(0.001**2)
+
+
+def test_of_averages_whose_rounds_are_not_known_or_of_very_many_shocks_are_not_fitted() -> None:
+    rows = of_waves(0.5, 0)
+    for given in (replace(rows, rounds=None), Rows.joined([rows] * 12, 1)):
+        assert with_shocks(SHOCKED, given).mean == pytest.approx(belief_of(SHOCKED, given).mean)
+
+
+@pytest.mark.parametrize(("variance", "people", "freedom"), [(0.0, 0.1, 8.0), (0.02, 0.1, 16.0), (3.0, 0.1, 50.0)])
+def test_the_shocks_to_expect_are_the_mean_of_a_gaussian_that_is_not_negative(
+    variance: float, people: float, freedom: float
+) -> None:
+    error = (variance + people) * math.sqrt(2 / freedom)
+    wanted = truncnorm.mean(-variance / error, np.inf, loc=variance, scale=error)
+    found = Shocks(variance, people, freedom).expected
+    assert found.variance == pytest.approx(wanted)
+    assert (found.people, found.freedom) == (people, freedom)
+    assert Shocks(variance, freedom=freedom).expected == Shocks(variance, freedom=freedom)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -23,6 +23,7 @@ class Rows:
     points: Array  # (rows, dimensions)
     residual: Array  # (rows,)
     noise: Array  # (rows, rows)
+    rounds: Array | None = None  # (rows, rows) of which so much are shocks of variance 1, if that is known
 
     def __len__(self) -> int:
         return len(self.residual)
@@ -33,8 +34,12 @@ class Rows:
         parts = [part for part in parts if len(part)]
         if not parts:
             return cls(np.empty((0, dimensions)), np.empty(0), np.empty((0, 0)))
-        points = np.concatenate([part.points for part in parts])
-        return cls(points, np.concatenate([part.residual for part in parts]), block_diag(*(p.noise for p in parts)))
+        points, residual = (
+            np.concatenate(column) for column in zip(*((p.points, p.residual) for p in parts), strict=True)
+        )
+        rounds = [part.rounds for part in parts if part.rounds is not None]
+        shared = block_diag(*rounds) if len(rounds) == len(parts) else None
+        return cls(points, residual, block_diag(*(part.noise for part in parts)), shared)
 
 
 def all_rows(problem: Problem, history: Iterable[Answered], pilot: Rows | None, own: bool = False) -> Rows:
@@ -56,7 +61,8 @@ def rows_of(problem: Problem, plan: Plan, feedback: Feedback, own: bool = False)
     """Return the rows of one wave, with the noise to expect or people's own."""
     seen = own and not problem.of_people
     noise = own_noise(problem, plan, feedback)[0] if seen else total_noise(problem, plan, feedback)
-    return Rows(problem.decisions.points[plan.arms], feedback.mean - problem.means[plan.arms], noise)
+    residual = feedback.mean - problem.means[plan.arms]
+    return Rows(problem.decisions.points[plan.arms], residual, noise, _rounds(problem, plan, feedback))
 
 
 SMALL = 1e-30  # so that nothing is divided by zero where people do not vary at all
@@ -80,8 +86,13 @@ def missing_part(plan: Plan, feedback: Feedback) -> float:
 
 def _with_rounds(problem: Problem, plan: Plan, feedback: Feedback, people: Array) -> Array:
     """Add to people's noise what happened to everybody in these rounds, and what privacy added."""
-    noise = people + problem.shocks.variance / feedback.kept * problem.shock_noise(plan.turns)
+    noise = people + problem.shocks.variance * _rounds(problem, plan, feedback)
     return noise if feedback.noise is None else noise + feedback.noise
+
+
+def _rounds(problem: Problem, plan: Plan, feedback: Feedback) -> Array:
+    """Compute what shocks of variance 1 add to the noise of a wave's averages."""
+    return problem.shock_noise(plan.turns) / feedback.kept
 
 
 def own_noise(problem: Problem, plan: Plan, feedback: Feedback) -> tuple[Array, float]:
@@ -171,8 +182,8 @@ def pilot_rows(problem: Problem) -> Rows:
         precision[np.ix_(at, at)] += cho_solve(factor, np.eye(len(at)))
         weighted[at] += cho_solve(factor, group.mean - prior_means(problem, group.points))
     noise = np.linalg.inv(precision)
-    rounds = problem.shock_std**2 * (np.eye(len(points)) + 1)  # as if shocks lasted for all rounds of an action
-    return Rows(points, noise @ weighted, (noise + noise.T) / 2 + rounds)
+    rounds = np.eye(len(points)) + 1  # as if shocks lasted for all rounds of an action
+    return Rows(points, noise @ weighted, (noise + noise.T) / 2 + problem.shock_std**2 * rounds, rounds)
 
 
 def prior_means(problem: Problem, points: Array) -> Array:
@@ -276,11 +287,49 @@ def believe(problem: Problem, history: Iterable[Answered] = ()) -> Belief:
 def belief_of(problem: Problem, rows: Rows) -> Belief:
     """Return what is believed after some averages."""
     usual = problem.norm_bound / 2
-    if not len(rows):
-        return Belief(problem, rows, usual, 1)
+    return _likeliest(problem, rows, usual)[1] if len(rows) else Belief(problem, rows, usual, 1)
+
+
+STEP = 2.0  # between the sizes of shocks that are tried
+FITTED = 400  # averages at most; of more it takes long
+
+
+def with_shocks(problem: Problem, rows: Rows) -> Belief:
+    """Return what is believed, with shocks as large as residuals and averages together say.
+
+    Where the averages of several waves fit no smooth function, rounds may have moved them. Residuals of mean square M
+    with nu degrees of freedom have the likelihood (M / (S + p))^(nu / 2) exp(-nu M / 2 (S + p)), if people explain p;
+    what is only assumed counts like that. The largest product with the likelihood of the averages is looked for.
+    """
+    usual, shocks = problem.norm_bound / 2, problem.shocks.expected
+    square, rounds = shocks.variance + shocks.people, rows.rounds
+    if not 0 < len(rows) <= FITTED or rounds is None or not square > 0:
+        return belief_of(problem, rows)
+
+    def fitted(times: float) -> tuple[float, Belief]:
+        variance = max(times * square - shocks.people, 0.0)
+        times = (variance + shocks.people) / square
+        seen = problem.showing([], replace(shocks, variance=variance))
+        noise = rows.noise + (variance - problem.shocks.variance) * rounds
+        score, belief = _likeliest(seen, Rows(rows.points, rows.residual, noise), usual)
+        known = float(np.linalg.slogdet(noise)[1]) + shocks.freedom * (math.log(times) + 1 / times)
+        return score - known / 2, belief
+
+    best, times = fitted(1.0), 1.0
+    for step in (STEP, 1 / STEP):
+        while (found := fitted(times * step))[0] > best[0]:
+            best, times = found, times * step
+        if times > 1:
+            break
+    return best[1]
+
+
+def _likeliest(problem: Problem, rows: Rows, usual: float) -> tuple[float, Belief]:
+    """Return the largest log posterior of a scale and a power, and the belief with the roughest power that is close."""
     fits = [_fit(Belief(problem, rows, 1.0, power), usual) for power in POWERS]
-    _, tau, power = max((fit for fit in fits if fit[0] >= max(fits)[0] - CLOSE), key=lambda fit: fit[2])
-    return Belief(problem, rows, tau, power)
+    most = max(fits)[0]
+    _, tau, power = max((fit for fit in fits if fit[0] >= most - CLOSE), key=lambda fit: fit[2])
+    return most, Belief(problem, rows, tau, power)
 
 
 def _fit(unit: Belief, usual: float) -> tuple[float, float, int]:

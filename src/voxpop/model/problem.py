@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -127,6 +127,19 @@ class Shocks:
         here, there = self.freedom / (least + self.people) ** 2, freedom / (least + people) ** 2
         known = (here * self.people + there * people) / (here + there)
         return Shocks(self.variance, known, (here + there) * (least + known) ** 2)
+
+    @property
+    def expected(self) -> Shocks:
+        """Return the same with the variance to expect, where residuals show little beyond people's part of them.
+
+        The estimate is about Gaussian, with the error of a mean square, and no variance is negative.
+        """
+        if not self.people:
+            return self
+        error = (self.variance + self.people) * math.sqrt(2 / self.freedom)
+        z = self.variance / error
+        more = error * math.exp(-z * z / 2) / (math.sqrt(math.pi / 2) * math.erfc(-z / math.sqrt(2)))
+        return replace(self, variance=self.variance + more)
 
     def at_most(self, inflation: float) -> float:
         """Return the variance to count with where an estimate with so many degrees of freedom is to be `inflation`."""

@@ -17,7 +17,7 @@ from voxpop.gp.belief import Rows, belief_of, believe, dimensions, rows_of, show
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
-from voxpop.model.waves import Answered, End, Feedback, Plan, Tally
+from voxpop.model.waves import End, Feedback, Plan, Tally
 from voxpop.policies import make_policy
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.policy import MOST_WAVES, Waves, WavesState
@@ -191,7 +191,7 @@ def test_all_answers_choose_among_a_few_decisions_that_were_listed_without_seale
     problem = random_problem(seed, horizon=3000)
     study = played(Waves(), problem, everyone(problem, truth(problem, seed), seed))
     asked = list(zip(study.plans, study.feedbacks, strict=True))
-    shown = shown_in(problem, [Answered(*wave) for wave in asked])
+    shown = own(study.state).problem  # with people and rounds as they are believed to be
     rows = [rows_of(shown, *wave) for wave in asked]
     pooled = belief_of(problem, Rows.joined(rows, dimensions(problem))).mean
     assert study.state.centre == pytest.approx(pooled, rel=1e-6)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from voxpop.errors import Array, InputError
-from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, rows_of, shown_in
+from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, rows_of, shown_in, with_shocks
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
 from voxpop.model.problem import Problem
@@ -420,7 +420,7 @@ class Waves(Configured):
         """Pool all plan parts of one metric."""
         own = problem.metrics[metric]
         shown = self._shown(own, state.history)
-        return belief_of(shown, self._rows(shown, state, self._pilot(problem, state, shown, metric)))
+        return with_shocks(shown, self._rows(shown, state, self._pilot(problem, state, shown, metric)))
 
     def _rows(self, shown: Problem, state: WavesState, pilot: Rows | None) -> Rows:
         """Pool all plan parts; those of long ago count less, as rewards have moved since."""
@@ -610,7 +610,8 @@ class Waves(Configured):
             pilot = None if pilot is None else faded(shown, pilot, self.drift * after.rounds, 1.0)
             moved = [self.drift * (after.rounds - first) for first in after.began]
         drawn = shown.most_differing * reach(own, ALARM) / math.sqrt(self.same) if self.same else 0.0
-        fit = model_check(shown, pilot, after.history, after.model, expected, moved, drawn)
+        likely = shown.showing([], shown.shocks.expected)
+        fit = model_check(likely, pilot, after.history, after.model, expected, moved, drawn)
         if fit.model != after.model:  # what was clipped was clipped to what the old one allows
             kept = tuple(part for part in after.parts if part.clipping is None)
             after = changed(after, model=fit.model, norm_bound=fit.model.norm_bound, parts=kept)

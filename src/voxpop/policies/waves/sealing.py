@@ -93,8 +93,9 @@ def halves(rows: Rows, share: float, seed: list[int]) -> tuple[Rows, Rows]:
     slightly = 1e-12 * np.diag(rows.noise.diagonal())  # more, as smooth kernels leave nothing but rounding
     w = np.linalg.cholesky(rows.noise + slightly) @ np.random.default_rng(seed).standard_normal(len(rows))
     odds = share / (1 - share)
+    rounds = None if rows.rounds is None else rows.rounds / (1 - share)
     return (
-        Rows(rows.points, rows.residual + math.sqrt(odds) * w, rows.noise / (1 - share)),
+        Rows(rows.points, rows.residual + math.sqrt(odds) * w, rows.noise / (1 - share), rounds),
         Rows(rows.points, rows.residual - w / math.sqrt(odds), rows.noise / share),
     )
 
