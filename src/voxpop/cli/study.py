@@ -312,14 +312,14 @@ def show_schedule(question: Question) -> None:
 def _show_best(opened: Study) -> None:
     """Print what to do now, what to expect and to lose, what is certified, and why asking stopped, if it did."""
     best, over, course = opened.best, opened.ended is not None, opened.course
-    said = {line.name: escape(f"{line.value} ({line.note})") for line in summarise(course)}
+    said = {line.name: escape(f"{line.value} ({line.note})" if line.note else line.value) for line in summarise(course)}
     facts = {
         "use" if course.unanswered else "best" if over else "best so far": escape(describe(best.decision)),
         "note": course.unanswered,
         "alert": escape(course.alert),
         **{name.lower(): said.get(name, "") for name in ("Expect", "Expected loss", "Certified")},
         "model check": escape(opened.warning),
-        "nothing is left to ask": opened.ended or "",
+        "nothing is left to ask": said.get("Stopped because", ""),
     }
     for name, fact in facts.items():
         if fact:
