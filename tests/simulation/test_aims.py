@@ -79,7 +79,7 @@ def test_the_picture_marks_the_aim_that_pays(aims: list[Aim]) -> None:
     best = best_of(aims)
     assert best is not None
     stars = [line for ax in picture(aims).axes for line in ax.lines if line.get_marker() == "*"]
-    assert [tuple(np.ravel(line.get_data())) for line in stars] == [
+    assert [tuple(np.array(line.get_data(), dtype=float).ravel()) for line in stars] == [
         (best.typical("certified"), best.typical("people")),
         (best.typical("certified"), best.total),
     ]

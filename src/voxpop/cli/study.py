@@ -82,6 +82,13 @@ def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool =
         before, now = study.horizon_change
         whose, then = (f"{file} now has", "; the next ask takes that") if looking else ("the study now has", "")
         typer.echo(f"note: {whose} {now:,} rounds instead of {before:,}{then}", err=True)
+    if study.decisions_change is not None:
+        added, withdrawn = study.decisions_change
+        typer.echo(
+            f"note: {counted(added, 'decision')} came and {withdrawn:,} went; what is certified from now on rests on "
+            "the waves that follow",
+            err=True,
+        )
     return study
 
 

@@ -21,7 +21,7 @@ from voxpop.errors import InputError
 from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, rows_of, shown_in
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
-from voxpop.model.problem import Problem
+from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, Configured
@@ -72,11 +72,12 @@ class View:
     best: int
     seed: int
     apart: float = 0.0  # the variance of a panel's mean around the population's, in units of k
+    withdrawn: tuple[int, ...] = ()
 
     @cached_property
     def outlook(self) -> Outlook:
         """What the planner sees."""
-        return Outlook.of(self.belief, np.arange(self.belief.problem.size), self.best, self.seed)
+        return Outlook.of(self.belief, _others(self.belief.problem.size, self.withdrawn), self.best, self.seed)
 
     @cached_property
     def expected_loss(self) -> float:
@@ -101,6 +102,8 @@ class WavesState(State):
     over: bool = False  # the study ended here, and all that may be spent is
     began: tuple[int, ...] = ()  # the rounds that were played before each wave
     watched: int = 0  # waves before the watch, or before its last pause: statements rest on those since
+    used: int = -1  # the last wave whose sealed part has been used to plan, as decisions came or went; 0: the pilot
+    withdrawn: tuple[int, ...] = ()  # decisions that exist no more
     view: View | None = None  # of the belief after the last wave
     final: View | None = None  # at the end, of the belief after everything that people said
 
@@ -133,8 +136,17 @@ class WavesState(State):
         assert self.view is not None
         prior = State.prior(self.problem, self.norm_bound)
         certified = math.inf if self.problem.size > 1 else 0.0
-        hidden = changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified)
+        hidden = changed(self, active=self.offered, lower=prior.lower, upper=prior.upper, certified=certified)
         return hidden.seen(self.view.belief, self.view.best)
+
+    @property
+    def offered(self) -> Indices:
+        """The decisions that exist."""
+        return _others(len(self.lower), self.withdrawn)
+
+    def choice(self, belief: Belief) -> int:
+        """Return the best of them by a belief."""
+        return int(self.offered[np.argmax(belief.mean[self.offered])])
 
     def seen(self, belief: Belief, decision: int) -> Self:
         """Return the state with what is believed, and the decision that follows."""
@@ -155,7 +167,7 @@ class WavesState(State):
         everything = Rows.joined([self.view.belief.rows, *sealed], dimensions(self.problem))
         belief = belief_of(self.problem, everything)
         if not self.wave:  # nobody was asked: nothing is said, and the whole pilot decides
-            best = int(np.argmax(belief.mean))
+            best = self.choice(belief)
             return changed(self.seen(belief, best), final=replace(self.view, belief=belief, best=best), over=True)
         first, *others = self.outlook.shortlist(LISTED).tolist()
         choice = max([first, *others], key=lambda action: float(belief.mean[action]))
@@ -193,13 +205,14 @@ class WavesState(State):
         if self.evidence is None or not self.evidence.parts or level <= 0:
             return hidden
         said = self.evidence.state(choice, part * level)
-        vacuous = said.certificate >= self.evidence.assumed(choice)
+        certificate = max(0.0, float(said.gaps[self.offered].max()))
+        vacuous = certificate >= self.evidence.assumed(choice)
         return changed(
             hidden,
-            active=np.flatnonzero(said.gaps >= 0),
+            active=self.offered[said.gaps[self.offered] >= 0],
             lower=np.maximum(hidden.lower, said.lower),
             upper=np.minimum(hidden.upper, said.upper),
-            certified=math.inf if vacuous else said.certificate,
+            certified=math.inf if vacuous else certificate,
         )
 
 
@@ -306,7 +319,13 @@ class Waves(Configured):
     def _belief(self, problem: Problem, state: WavesState) -> Belief:
         """Pool all plan parts."""
         shown = self._shown(problem, state.history)
-        return belief_of(shown, self._rows(shown, state, self._pilot(problem, state, shown)))
+        rows = self._rows(shown, state, self._pilot(problem, state, shown))
+        if state.used >= 0:
+            pilot = split_pilot(problem, self.seed)[1] if state.pilot else None
+            parts = tuple(part for part in (*([pilot] if pilot else []), *state.parts) if part.wave <= state.used)
+            evidence = Evidence(problem, parts, state.model, drift=self.drift or 0.0, now=state.rounds)
+            rows = Rows.joined([rows, *evidence.rows(shown, state.history)], dimensions(shown))
+        return belief_of(shown, rows)
 
     def _rows(self, shown: Problem, state: WavesState, pilot: Rows | None) -> Rows:
         """Pool all plan parts; those of long ago count less, as rewards have moved since."""
@@ -328,12 +347,12 @@ class Waves(Configured):
 
     def _decide(self, state: WavesState, belief: Belief) -> WavesState:
         """Recommend the pooled best."""
-        best = int(np.argmax(belief.mean))
-        return changed(state, view=self._view(belief, best), final=None).seen(belief, best)
+        best = state.choice(belief)
+        return changed(state, view=self._view(belief, best, state), final=None).seen(belief, best)
 
-    def _view(self, belief: Belief, best: int) -> View:
+    def _view(self, belief: Belief, best: int, state: WavesState) -> View:
         apart = belief.problem.most_differing**2 / self.same if self.who == "panel" else 0.0
-        return View(belief, best, self.seed, apart)
+        return View(belief, best, self.seed, apart, state.withdrawn)
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
@@ -389,10 +408,10 @@ class Waves(Configured):
         with one_thread():
             return certifier.plan(self.tolerance, dearest)
 
-    def _checked(self, plan: Plan, state: State, limits: Limits) -> Plan:
+    def _checked(self, plan: Plan, state: WavesState, limits: Limits) -> Plan:
         """Add random arms, which find what the belief does not expect."""
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.wave, 1)))
-        others = np.setdiff1d(np.arange(len(state.centre)), plan.arms)  # those that were dropped, too
+        others = np.setdiff1d(state.offered, plan.arms)  # those that were dropped, too
         each = plan.asked // len(plan.arms)
         room = min((limits.rounds - plan.asked - 1) // each, limits.numbers // plan.answers - len(plan.arms))
         extra = rng.permutation(others)[: max(0, min(self.checks, room))]
@@ -428,7 +447,7 @@ class Waves(Configured):
         if shown.shocks.known and not before:  # what did not fit may be shocks
             after = changed(after, model=Model(problem.norm_bound), norm_bound=problem.norm_bound)
         belief = self._belief(problem, after)
-        best = int(np.argmax(belief.mean))
+        best = after.choice(belief)
 
         def expected(model: Model) -> float:
             """Return the certificate to expect under a model."""
@@ -478,8 +497,8 @@ class Waves(Configured):
         if pilot is not None and excess(problem, shown).max() > TOO_MUCH:
             pilot = None
         parts = state.parts if pilot is None else (pilot, *state.parts)
-        if state.watched:
-            parts = tuple(part for part in parts if part.wave > state.watched)
+        if state.watched or state.used >= 0:
+            parts = tuple(part for part in parts if part.wave > max(state.watched, state.used))
         evidence = Evidence(problem, parts, state.model, self.population, shown.shocks, self.drift or 0.0, state.rounds)
         return replace(evidence, who=self.who, differing=shown.most_differing) if self.same else evidence
 
@@ -508,8 +527,32 @@ class Waves(Configured):
             spent=0.0,
         )
         belief = self._belief(problem, after)
-        view = self._view(belief, int(np.argmax(belief.mean)))
+        view = self._view(belief, after.choice(belief), after)
         return changed(after, view=view, final=None, evidence=self._evidence(problem, after))
+
+    def offering(self, problem: Problem, state: State, withdrawn: tuple[int, ...]) -> State:
+        """Return the state once decisions were added to the problem, at its end, or withdrawn.
+
+        Which ones may depend on what was stated. So statements rest on what is sealed from now on; until then the
+        bounds that hold for all decisions together say what is certified of those that are left.
+        """
+        assert isinstance(state, WavesState)
+        before, known = State.prior(problem, state.norm_bound), len(state.lower)
+        lower, upper = (
+            np.concatenate([old, new[known:]])
+            for old, new in zip((state.lower, state.upper), (before.lower, before.upper), strict=True)
+        )
+        used = state.wave or -1
+        after = changed(state.otherwise(), lower=lower, upper=upper, withdrawn=withdrawn, used=used, settled=False)
+        after = self._decide(changed(after, evidence=self._evidence(problem, after)), self._belief(problem, after))
+        if not state.wave:
+            return after.unsealed
+        offered, best = after.offered, after.best
+        rest = offered[offered != best]
+        certificate = max(0.0, float((upper[rest] - lower[best]).max()))
+        vacuous = certificate >= Evidence(problem, (), state.model).assumed(best)
+        active = offered[upper[offered] >= lower[offered].max()]
+        return changed(after, active=active, certified=math.inf if vacuous else certificate, over=True)
 
     def ageing(self, problem: Problem, best: int) -> float:
         """Return by how much a certificate grows a round: D times the largest |k(x, .) - k(best, .)|."""
@@ -554,6 +597,10 @@ class Waves(Configured):
             _portion(100 * MOST_PEOPLE if numbers is None else numbers, 10 * max(FEWEST, least), last),
             self.washout,
         )
+
+
+def _others(size: int, withdrawn: tuple[int, ...]) -> Indices:
+    return np.setdiff1d(np.arange(size), np.array(withdrawn, dtype=np.intp))
 
 
 def _portion(left: int, small: int, last: bool) -> int:
