@@ -220,7 +220,8 @@ class Stopping(Stops, People):
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the policy that were given, with the number of people."""
-        return {**super().settings(), **({} if self._number is None else {"population": self._number})}
+        given = {**super().settings(), "population": self._number}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 # Many runs
