@@ -180,6 +180,33 @@ def test_the_horizon_may_be_changed_after_the_study_began(main: Main, tmp_path: 
     assert Study.load("tea.json").problem.horizon == 9000
 
 
+def test_decisions_may_be_changed_between_waves(main: Main, tmp_path: Path) -> None:
+    waves = STUDY.replace('name = "dpbe"\nalpha = 0.6', 'name = "waves"').replace("horizon = 500", "horizon = 5000")
+    values = [waves.replace("points = 5", f"values = {some}") for some in ([1, 1.5, 2, 2.5, 3], [1, 1.5, 2.25, 3])]
+    study_file(tmp_path / "tea.toml", values[0])
+    question = asked(main, "tea.toml")
+    study_file(tmp_path / "tea.toml", values[1])
+    assert asked(main, "tea.toml") == question  # while a wave is open, it stays as it was asked
+    assert main("tell", "tea.toml", answers(question)).code == 0
+    done = main("ask", "tea.toml", "--json")
+    assert (done.code, done.err) == (
+        0,
+        "note: 1 decision came and 2 went; what is certified from now on rests on the waves that follow\n",
+    )
+    found = json.loads(done.out)
+    left = found["decisions"] if found["wave"] else [found["best"]["decision"]]
+    assert {decision["price"] for decision in left} <= {1, 1.5, 2.25, 3}
+    assert main("ask", "tea.toml", "--json").err == ""
+
+
+def test_decisions_on_another_scale_are_refused(main: Main, tmp_path: Path) -> None:
+    asked(main, "tea.toml")
+    study_file(tmp_path / "tea.toml", STUDY.replace("high = 3.0", "high = 4.0"))
+    done = main("ask", "tea.toml")
+    assert done.code == 2
+    assert "only its horizon, reward_range and decisions may be" in done.err
+
+
 @pytest.mark.parametrize(("old", "new"), [("noise_std = 0.1", "noise_std = 0.2"), ("alpha = 0.6", "alpha = 0.7")])
 def test_other_changes_after_the_study_began_are_refused(main: Main, tmp_path: Path, old: str, new: str) -> None:
     asked(main, "tea.toml")
@@ -187,7 +214,7 @@ def test_other_changes_after_the_study_began_are_refused(main: Main, tmp_path: P
     study_file(tmp_path / "tea.toml", STUDY.replace(old, new).replace("horizon = 500", "horizon = 900"))
     done = main("ask", "tea.toml")
     assert done.code == 2
-    assert "only its horizon and reward_range may be; undo the other changes" in done.err
+    assert "only its horizon, reward_range and decisions may be; undo the other changes" in done.err
     assert Path("tea.json").read_bytes() == before
 
 

@@ -127,21 +127,21 @@ def margin(price: float, most: float) -> float:
 
 def survey(path: Path, people: int = 391) -> int:
     rng = np.random.default_rng(3)
-    lines, gaps = ["person," + ",".join(f"price {price}" for price in ASKED)], 0
+    lines = ["person," + ",".join(f"price {price}" for price in ASKED)]
+    missing = set(rng.choice(people, 58, replace=False).tolist())
     for person in range(people):
         most = rng.normal(8, 2)
         cells = [f"{margin(price, most) + 0.1 * rng.normal():.2f}" for price in ASKED]
-        if rng.random() < 0.15:
+        if person in missing:
             cells[int(rng.integers(len(ASKED)))] = ""
-            gaps += 1
         lines.append(f"p{person}," + ",".join(cells))
     path.write_text("\n".join(lines) + "\n")
-    return gaps
+    return len(missing)
 
 
 def test_a_wide_survey_with_gaps(main: Main, tmp_path: Path) -> None:
     gaps = survey(tmp_path / "survey.csv")
-    assert gaps > 40
+    assert gaps == 58
     done = main("calibrate", "survey.csv", "--step", "price=1", "--horizon", "200000")
     assert done.code == 0, done.err
     assert f"{gaps} cells without an answer cost nothing else\n" in done.out
@@ -155,3 +155,43 @@ def test_a_wide_survey_with_gaps(main: Main, tmp_path: Path) -> None:
     truth = {price: float(np.mean([margin(price, most) for most in draws])) for price in range(4, 13)}
     best = Study.from_file(tmp_path / "study.toml").best.decision["price"]
     assert truth[int(best)] > max(truth.values()) - 0.1
+
+
+def test_the_users_of_the_app_to_the_end(tmp_path: Path) -> None:
+    app(tmp_path / "app.csv")
+    study, rng = Study.from_pilot(tmp_path / "app.csv", reward="clicked"), np.random.default_rng(5)
+    while (question := study.ask()) is not None:
+        table = question.table()
+        own = {user: rng.normal(0, 0.12) for user in table["person"].unique()}
+        chances = [
+            np.clip(clicks(int(often), when) + own[user], 0.02, 0.98)
+            for user, often, when in zip(table["person"], table["frequency"], table["time_of_day"], strict=True)
+        ]
+        table["reward"] = [int(rng.random() < chance) for chance in chances]
+        study.tell(question.wave, table)
+    best = study.best
+    lost = clicks(3, "evening") - clicks(int(best.decision["frequency"]), best.decision["time_of_day"])
+    assert lost <= 0.02 + 1e-9
+    assert best.regret is not None
+    assert lost <= best.regret < 0.25
+    assert best.estimate == pytest.approx(clicks(3, "evening"), abs=0.05)
+
+
+def test_the_survey_to_the_end(tmp_path: Path) -> None:
+    survey(tmp_path / "survey.csv")
+    study = Study.from_pilot(tmp_path / "survey.csv", horizon=200_000, step=1.0, tolerance=0.3)
+    rng = np.random.default_rng(6)
+    while (question := study.ask()) is not None:
+        table = question.table()
+        most = {person: rng.normal(8, 2) for person in table["person"].unique()}
+        table["reward"] = [
+            margin(price, most[person]) + 0.1 * rng.normal()
+            for person, price in zip(table["person"], table["price"], strict=True)
+        ]
+        study.tell(question.wave, table)
+    draws = np.random.default_rng(0).normal(8, 2, 4000)
+    truth = {price: float(np.mean([margin(price, most) for most in draws])) for price in range(4, 13)}
+    best = study.best
+    assert best.regret is not None
+    assert max(truth.values()) - truth[int(best.decision["price"])] <= best.regret
+    assert max(truth.values()) - truth[int(best.decision["price"])] < 0.1

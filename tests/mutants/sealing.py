@@ -26,8 +26,8 @@ FAULTS = [
         "releases see the seal",
         "Private answers are clipped to bounds that the sealed part proves.",
         POLICY,
-        "changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified, keeps=())",
-        "changed(self, active=prior.active, certified=certified, keeps=())",
+        "changed(self, active=self.offered, lower=prior.lower, upper=prior.upper, certified=certified, keeps=())",
+        "changed(self, active=self.offered, certified=certified, keeps=())",
         (f"{SEALING}::test_what_is_planned_does_not_hang_on_what_is_sealed",),
     ),
     Fault(
@@ -81,6 +81,26 @@ FAULTS = [
         "factor(DRAWN * level / n) *",
         "factor(DRAWN * level) *",
         (f"{SEALING}::test_the_draw_of_a_finite_population_is_bounded_for_all_actions_together",),
+    ),
+    Fault(
+        "new decisions are certified by old waves",
+        "What was sealed before decisions came or went states again, although it was used to plan with.",
+        POLICY,
+        "part.wave > max(state.watched, state.used)",
+        "part.wave > state.watched",
+        (
+            "study/test_decisions.py::test_later_statements_rest_on_later_waves_alone_and_all_answers_are_used_to_decide",
+        ),
+    ),
+    Fault(
+        "choosing decisions costs nothing",
+        "What is left of the chance of error is the same after decisions came or went.",
+        POLICY,
+        "changed(state.otherwise(), lower=lower",
+        "changed(state, lower=lower",
+        (
+            "study/test_decisions.py::test_later_statements_rest_on_later_waves_alone_and_all_answers_are_used_to_decide",
+        ),
     ),
     Fault(
         "taking back costs nothing",

@@ -49,7 +49,7 @@ def test_what_comes_first_is_what_a_manager_asks(waves: Run) -> None:
 
 
 def test_costs_are_measured_in_a_simulation_and_estimated_otherwise(waves: Run) -> None:
-    for truth, source in ((waves.scenario.f, "by the simulated truth"), (None, "as the model estimates it")):
+    for truth, source in ((waves.scenario.f, "by the simulated truth"), (None, "by what is known now")):
         found = stakes_of(waves.course, truth)
         assert found is not None
         assert found.pilot is not None
@@ -61,6 +61,21 @@ def test_costs_are_measured_in_a_simulation_and_estimated_otherwise(waves: Run) 
         kept = describe(waves.scenario.problem.decisions[found.pilot_choice])
         assert note.startswith(f"with the pilot's choice, {kept}; at random {number(found.guessing)};")
         assert f"over 5,000 rounds, {source}" in note
+
+
+def test_not_asking_is_compared_with_what_is_known_now(waves: Run) -> None:
+    found, estimates = stakes_of(waves.course), waves.course.state.centre
+    assert found is not None
+    assert found.pilot_choice is not None
+    assert found.ahead == 0
+    assert found.pilot == pytest.approx(5_000 * (estimates[waves.best] - estimates[found.pilot_choice]))
+    before = replace(waves.course, closed=(), state=waves.policy.init(waves.scenario.problem).concluded())
+    at_most = stakes_of(before)
+    assert at_most is not None
+    assert at_most.pilot is not None
+    assert at_most.pilot == pytest.approx(5_000 * (before.state.expected_loss or 0.0))  # all that asking can bring
+    said = {line.name: line.value for line in summarise(before)}
+    assert said["Not asking would cost"] == f"at most {number(at_most.pilot)}"
 
 
 def test_answers_that_confirm_the_pilot_are_said_to(waves: Run) -> None:

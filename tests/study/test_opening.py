@@ -69,7 +69,7 @@ def test_the_names_of_a_study_file_may_change_and_its_constants_may_not(study_fi
     assert Study.from_file(study_file).horizon_change is None
     study_file.write_text(text.replace("bias_std = ", "bias_std = 1"))
     with pytest.raises(
-        InputError, match="was changed after its study began, and only its horizon and reward_range may be"
+        InputError, match="was changed after its study began, and only its horizon, reward_range and decisions may be"
     ) as caught:
         Study.from_file(study_file)
     refusal(caught)

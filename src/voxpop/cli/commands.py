@@ -16,6 +16,7 @@ MODULES = {  # of voxpop.cli, by command, in the order of the help
     "simulate": "simulate",
     "compare": "simulate",
     "calibrate": "calibrate",
+    "plan": "plan",
     "ask": "study",
     "played": "study",
     "tell": "study",

@@ -184,13 +184,26 @@ _Limits = from_table("_Limits", STOPPING)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stopping(_Limits, People):  # type: ignore[misc, valid-type]
+class Stops(_Limits):  # type: ignore[misc, valid-type]
     """When to stop asking: every option of the default policy that the table offers."""
 
     confidence: Annotated[
         float | None,
         typer.Option(help="How sure to be of what is certified; 0.95 unless given.", rich_help_panel=STOPPING[0].panel),
     ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the policy that were given; its delta is what is left of the confidence."""
+        given = {one.name: getattr(self, one.name) for one in STOPPING}
+        if self.confidence is not None:
+            given["delta"] = round(1 - require_number("confidence", self.confidence, above=0, below=1), 12)
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopping(Stops, People):
+    """The same for simulated people, whose number may be given in place of a file."""
+
     population: Annotated[Text, _who(f"{FILE}; or just the number of people there are, as --who says.")] = None
 
     @property
@@ -206,10 +219,8 @@ class Stopping(_Limits, People):  # type: ignore[misc, valid-type]
             return None
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings of the policy that were given; its delta is what is left of the confidence."""
-        given = {one.name: getattr(self, one.name) for one in STOPPING} | {"population": self._number}
-        if self.confidence is not None:
-            given["delta"] = round(1 - require_number("confidence", self.confidence, above=0, below=1), 12)
+        """Return the settings of the policy that were given, with the number of people."""
+        given = {**super().settings(), "population": self._number}
         return {name: value for name, value in given.items() if value is not None}
 
 

@@ -82,6 +82,13 @@ def _open(file: Path, newest: bool = False, begin: bool = False, looking: bool =
         before, now = study.horizon_change
         whose, then = (f"{file} now has", "; the next ask takes that") if looking else ("the study now has", "")
         typer.echo(f"note: {whose} {now:,} rounds instead of {before:,}{then}", err=True)
+    if study.decisions_change is not None:
+        added, withdrawn = study.decisions_change
+        typer.echo(
+            f"note: {counted(added, 'decision')} came and {withdrawn:,} went; what is certified from now on rests on "
+            "the waves that follow",
+            err=True,
+        )
     return study
 
 
@@ -313,7 +320,7 @@ def show_schedule(question: Question) -> None:
 def _show_best(opened: Study) -> None:
     """Print what to do now, what to expect and to lose, what is certified, and why asking stopped, if it did."""
     best, over, course = opened.best, opened.ended is not None, opened.course
-    said = {line.name: escape(f"{line.value} ({line.note})") for line in summarise(course)}
+    said = {line.name: escape(f"{line.value} ({line.note})" if line.note else line.value) for line in summarise(course)}
     facts = {
         "use" if course.unanswered else "best" if over else "best so far": escape(describe(best.decision)),
         "note": course.unanswered,
@@ -321,7 +328,7 @@ def _show_best(opened: Study) -> None:
         **{name.lower(): said.get(name, "") for name in ("Expect", "Expected loss", "Certified")},
         "guardrails": escape("; ".join(best.guardrails)),
         "model check": escape(opened.warning),
-        "nothing is left to ask": opened.ended or "",
+        "nothing is left to ask": said.get("Stopped because", ""),
     }
     for name, fact in facts.items():
         if fact:

@@ -22,6 +22,7 @@ from voxpop.io.schema import decode, decode_release, encode
 from voxpop.journal.question import Answer, Question, confidence_of
 from voxpop.journal.wave import ClosedWave, Wave, next_wave
 from voxpop.model.calendar import Calendar
+from voxpop.model.decisions import Decisions
 from voxpop.model.direction import Direction
 from voxpop.model.money import Money
 from voxpop.model.problem import Evidence, Problem
@@ -30,7 +31,7 @@ from voxpop.model.strata import Strata
 from voxpop.model.waves import End, Feedback, Forecast, Plan, changed, latest_warning
 from voxpop.model.words import describe
 from voxpop.policies import Policy
-from voxpop.policies.protocol import Watching
+from voxpop.policies.protocol import Offering, Watching
 from voxpop.privacy import Entry, Ledger, Privacy, Release
 
 Value = TypeVar("Value")
@@ -61,14 +62,17 @@ class TakenBack:
 
 @dataclass(frozen=True, eq=False)
 class Amended:
-    """The number of rounds or the limits of rewards were changed, answers were attached before the first wave, or
-    rounds passed after the last one.
+    """The number of rounds, the limits of rewards or the decisions were changed, answers were attached before the first
+    wave, or rounds passed after the last one.
     """
 
     horizon: int | None = None
     pilot: tuple[Evidence, ...] = ()
     reward_range: str | None = None  # of what is maximised
     passed: int | None = None  # rounds, in which the decision was in force
+    points: tuple[tuple[float, ...], ...] = ()  # of added decisions
+    labels: tuple[dict[str, Any], ...] = ()
+    withdrawn: tuple[int, ...] | None = None  # all decisions that exist no more
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,7 @@ class Course(Defined):
     known: tuple[Known, ...] = ()  # before the first wave, and after each
     events: int = 0
     passed: tuple[tuple[int, int], ...] = ()  # rounds without a wave, and how many waves were over then
+    menus: tuple[tuple[int, tuple[int, ...]], ...] = ()  # how many waves were over, and what was withdrawn
 
     @classmethod
     def begin(cls, definition: Definition) -> Self:
@@ -202,13 +207,14 @@ class Course(Defined):
                     raise InputError(
                         f"wave {wave} cannot be taken back, because it is not the one that was closed last"
                     )
-                if self.passed and self.passed[-1][0] == wave:
-                    raise InputError(f"wave {wave} cannot be taken back, because rounds have passed since; ask again")
+                for since, what in ((self.passed, "rounds have passed"), (self.menus, "decisions came or went")):
+                    if since and since[-1][0] == wave:
+                        raise InputError(f"wave {wave} cannot be taken back, because {what} since; ask again")
                 *_, before, _ = self.replayed()
                 last = self.closed[-1]
                 kept = replace(before, wave=Wave(last.plan, last.release), entries=self.entries)
                 kept = replace(kept, ended=None, early=False, events=course.events, passed=self.passed)
-                kept = kept._waited(self.passed)
+                kept = kept._waited(self)
                 spent = self.concluded.state.otherwise().spent  # what was said stays said
                 return replace(kept, state=changed(kept.state, spent=spent))
             case Amended(passed=int(rounds)):
@@ -216,6 +222,18 @@ class Course(Defined):
                 state = self.watching.passed(self.problem, now.state, rounds)
                 passed = (*self.passed, (len(self.closed), rounds))
                 return replace(now, state=state, passed=passed, ended=None, early=False, events=course.events)
+            case Amended(withdrawn=tuple(withdrawn)):
+                if not isinstance(self.policy, Offering):
+                    raise InputError(
+                        f"the policy {self.policy.name!r} decides among the decisions that it began with; use waves, "
+                        "or begin a new study"
+                    )
+                problem = extended(self.problem, event.points, event.labels)
+                now = replace(self.concluded, definition=replace(self.definition, problem=problem))
+                state = self.policy.offering(problem, now.state, withdrawn)
+                menus = (*self.menus, (len(self.closed), withdrawn))
+                made = replace(now, state=state, menus=menus, ended=None, early=False, events=course.events)
+                return replace(made, known=(*self.known[:-1], Known.of(made.definition, state)))
             case Amended(horizon, pilot, reward_range):
                 problem = self.problem
                 problem = replace(
@@ -227,7 +245,7 @@ class Course(Defined):
                 definition = replace(self.definition, problem=problem)
                 if reward_range:  # all that was said rests on the limits
                     *_, again = replace(self, definition=definition).replayed(anew=True)
-                    again = again._waited(self.passed)
+                    again = again._waited(self)
                     kept = replace(course, definition=definition, closed=again.closed, known=again.known)
                     state = changed(again.state, spent=self.concluded.state.spent)
                     return replace(kept, state=state, ended=None, early=False)
@@ -258,17 +276,20 @@ class Course(Defined):
         course = self.begin(self.definition)
         yield course
         for done in self.closed:
-            course = course._waited(self.passed)
+            course = course._waited(self)
             said = changed(course.state, spent=done.spent)  # every statement at the level it was made with
             course = replace(course, state=said, wave=Wave(done.plan, done.release))._learned(done.feedback)
             yield replace(course, state=self.state) if done is self.closed[-1] and not anew else course
 
-    def _waited(self, passed: Iterable[tuple[int, int]]) -> Self:
-        """Return the course after the rounds that passed since its last wave."""
+    def _waited(self, whole: Course) -> Self:
+        """Return the course after what came between its last wave and the next one of the whole course."""
         course = self
-        for waves, rounds in passed:
+        for waves, rounds in whole.passed:
             if waves == len(self.closed):
                 course = replace(course, state=self.watching.passed(self.problem, course.state, rounds))
+        for waves, withdrawn in whole.menus:
+            if waves == len(self.closed) and isinstance(self.policy, Offering):
+                course = replace(course, state=self.policy.offering(self.problem, course.state, withdrawn))
         return course
 
     def _learned(self, feedback: Feedback) -> Self:
@@ -411,6 +432,17 @@ class Course(Defined):
             return ""
         pilot = f"the pilot of {self.pilot_people:,} people" if self.pilot_people else "the study's assumptions alone"
         return f"nobody has answered yet, and this rests on {pilot}"
+
+
+def extended(problem: Problem, points: Iterable[Iterable[float]], labels: Iterable[dict[str, Any]]) -> Problem:
+    """Return the problem with more decisions, after its own."""
+    if not (more := [list(point) for point in points]):
+        return problem
+    if not isinstance(problem.prior_mean, float):
+        raise InputError("a prior mean for each decision says nothing of a new one; begin a new study")
+    own = problem.decisions
+    names = None if own.labels is None else [*own.labels, *labels]
+    return replace(problem, decisions=Decisions([*own.points.tolist(), *more], names))
 
 
 def fold(definition: Definition, events: Iterable[Event]) -> Course:

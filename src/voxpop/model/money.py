@@ -39,7 +39,7 @@ class Money:
         None,
         least=0,
         label="Price of one number, in money",
-        help="What one number costs, in this money; what the policy counts, unless given.",
+        help="What one number costs, in this money; hardly anything unless given.",
         example=2.0,
     )
 
@@ -72,6 +72,5 @@ class Money:
                 f"a number costs {self.answer:g} {self.unit} by money and {given['answer_cost']:g} units of reward by "
                 "answer_cost; leave one of them out"
             )
-        found: dict[str, float] = {"population": self.people}
-        found |= {} if self.answer is None else {"answer_cost": self.answer / self.people}
+        found = {"population": self.people, "answer_cost": (self.answer or 0.0) / self.people}
         return {**{name: value for name, value in found.items() if name in known}, **given}

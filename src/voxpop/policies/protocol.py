@@ -90,6 +90,14 @@ class Configured(Policy):
 
 
 @runtime_checkable
+class Offering(Policy, Protocol):
+    """A policy that goes on when decisions are added or withdrawn."""
+
+    def offering(self, problem: Problem, state: State, withdrawn: tuple[int, ...]) -> State:
+        """Return the state once decisions were added to the problem, at its end, or withdrawn."""
+
+
+@runtime_checkable
 class Watching(Policy, Protocol):
     """A policy whose statements age, so that a study that is over can be watched."""
 

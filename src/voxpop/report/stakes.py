@@ -80,8 +80,8 @@ def regret_curve(
 class Stakes:
     """Losses against the best decision over the whole horizon, in units of reward or, `worth` it, in money.
 
-    They are measured if the truth is known, as in a simulation. Otherwise they are what the model expects after all
-    answers so far.
+    They are measured if the truth is known, as in a simulation. Otherwise they are against what is the best decision by
+    all answers and, before anybody has answered, what knowing the best one is expected to bring at most.
     """
 
     measured: bool
@@ -128,7 +128,8 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     problem, state, best = course.problem, course.state, course.answer.index
     if truth is None:
         values = problem.within(state.centre)
-        top = float(problem.within(values[best] + (state.expected_loss or 0.0)))
+        unknown = 0.0 if course.closed else state.expected_loss or 0.0
+        top = float(problem.within(values[best] + unknown))
         if not (course.closed or problem.pilot) or np.ptp(values) == 0:
             return None
     else:
@@ -138,7 +139,7 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     pilot = pooled_best(problem) if problem.pilot else None
     return Stakes(
         measured=truth is not None,
-        answers=sum(map(_price, course.closed)),
+        answers=sum(map(price_of, course.closed)),
         trying=float(loss[arms] @ pulls) if len(arms) else 0.0,
         ahead=float(loss[best]) * (problem.horizon - course.rounds),
         pilot=None if pilot is None else float(loss[pilot]) * problem.horizon,
@@ -147,7 +148,7 @@ def stakes_of(course: Course, truth: Array | None = None) -> Stakes | None:
     )
 
 
-def _price(wave: ClosedWave) -> float:
+def price_of(wave: ClosedWave) -> float:
     """Return the price of the answers that came; 0 if the policy counts none."""
     forecast = wave.plan.forecast
     return 0.0 if forecast is None else forecast.answers * wave.people / wave.plan.people

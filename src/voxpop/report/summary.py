@@ -21,6 +21,7 @@ from voxpop.model.words import certified as certified
 from voxpop.model.words import counted, limits
 from voxpop.model.words import describe as describe
 from voxpop.model.words import number as number
+from voxpop.policies.waves.policy import PRICE
 from voxpop.privacy.models import doubts
 from voxpop.report.stakes import measure
 from voxpop.report.view import View
@@ -195,17 +196,18 @@ def _cost(view: View) -> Iterator[Line]:
         parts.append(f"trying poorer decisions {said(stakes.trying)}")
         unit = f"; in {course.reward}" if course.money is None else ""
         yield Line("Asking cost", said(stakes.asking), f"{', '.join(parts)}{unit}", first=True)
-    source = "by the simulated truth" if stakes.measured else "as the model estimates it"
-    after = f"with what was learned {said(stakes.ahead)}; " if course.closed else ""
+    source = "by the simulated truth" if stakes.measured else "by what is known now"
+    after = f"with what was learned {said(stakes.ahead)}; " if course.closed and stakes.measured else ""
     over = f"{after}over {course.problem.horizon:,} rounds, {source}"
+    most = "" if course.closed or stakes.measured else "at most "
     if stakes.pilot is None or stakes.pilot_choice is None:
-        yield Line("Guessing would cost", said(stakes.guessing), over, first=True)
+        yield Line("Guessing would cost", f"{most}{said(stakes.guessing)}", over, first=True)
         return
     confirmed = course.closed and stakes.pilot_choice == view.answer.index
     kept = "which the answers confirm" if confirmed else view.layout.name(stakes.pilot_choice)
     note = f"with the pilot's choice, {kept}; at random {said(stakes.guessing)}; {over}"
     caveat = f" ({stakes.caveat})" if stakes.caveat else ""
-    yield Line("Not asking would cost", said(stakes.pilot), note + caveat, first=True)
+    yield Line("Not asking would cost", f"{most}{said(stakes.pilot)}", note + caveat, first=True)
 
 
 def _asked(view: View) -> Iterator[Line]:
@@ -231,7 +233,7 @@ def _asked(view: View) -> Iterator[Line]:
             used += f"{len(np.intersect1d(each.arms, each.planned.arms))} and {each.blocks} are used"
             yield Line("Played otherwise", f"{counted(differ, 'round')} of wave {each.wave}", used)
     if course.ended is not None:
-        yield Line("Stopped because", course.ended)
+        yield Line("Stopped because", course.ended, _priced(course))
     if course.alert:
         yield Line("Alert", course.alert, "by the last wave of the watch", first=True)
     if course.passed:
@@ -241,6 +243,16 @@ def _asked(view: View) -> Iterator[Line]:
         said = f"{100 * course.state.spent / chance:.0f} % of {100 * chance:g} % is spent"
         since = "since the watch last paused, of its own" if course.passed else "so far"
         yield Line("Chance of error", said, f"by what was certified {since}")
+
+
+def _priced(course: Course) -> str:
+    """Say at which price of a number asking did not pay, if nobody was asked and nobody gave one."""
+    if course.closed or course.early or getattr(course.policy, "answer_cost", 0.0) is not None:
+        return ""
+    return (
+        f"a number was taken to cost {PRICE:g} v, which an average person must gain in {course.problem.horizon:,} "
+        "rounds; if the decision is for many people, say for how many (people and unit in [money])"
+    )
 
 
 def _dates(view: View) -> Iterator[Line]:

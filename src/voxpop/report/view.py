@@ -226,10 +226,11 @@ class View:
         rows, asked = [], bool(self.course.closed)
         if asked:
             parts = ((ANSWERS, stakes.answers), (TRYING, stakes.trying), (AHEAD, stakes.ahead))
-            rows.append(CostRow("this study, in all", tuple(part for part in parts if part[1] or part[0] == AHEAD)))
+            kept = tuple(part for part in parts if part[1] or (part[0] == AHEAD and stakes.measured))
+            rows.append(CostRow("this study, in all", kept))
         if stakes.pilot is not None and stakes.pilot_choice is not None:
-            kept = f"the pilot's choice, {self.layout.name(stakes.pilot_choice)}"
-            rows.append(CostRow(kept if asked else f"{kept}, for good", ((LOST, stakes.pilot),)))
+            name = f"the pilot's choice, {self.layout.name(stakes.pilot_choice)}"
+            rows.append(CostRow(name if asked else f"{name}, for good", ((LOST, stakes.pilot),)))
         rows.append(CostRow("a decision at random", ((LOST, stakes.guessing),)))
         longest = max((row.total for row in rows[:-1]), default=0.0)
         cut = 1.3 * longest if stakes.pilot and rows[-1].total > LONGER * longest else max(row.total for row in rows)

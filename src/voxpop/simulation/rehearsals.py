@@ -33,6 +33,7 @@ from voxpop.model.formula import Formula, column_of
 from voxpop.model.problem import Problem
 from voxpop.policies import DEFAULT, Policy
 from voxpop.privacy import NoPrivacy, Privacy, make_privacy
+from voxpop.report.stakes import price_of
 from voxpop.runtime.random_streams import stream
 from voxpop.simulation.people import GPPeople, ResampledPeople, SeveralMetrics, TablePeople, square_root
 from voxpop.simulation.runs import Described, Scenario, simulate
@@ -55,17 +56,25 @@ class Outcome:
     lost: float
     not_asking: float  # what the choice before the first wave would have lost
     rounds: int = 0  # of all waves
+    numbers: int = 0
+    answers: float = 0.0  # what these cost, as the policy counts them
+    certified: float = math.inf  # infinite: nothing
 
 
-def truth_of(problem: Problem, seed: int) -> Array:
-    """Draw a truth from what the pilot says, or from the assumptions if there was none."""
+def truths_of(problem: Problem, seed: int, count: int) -> Array:
+    """Draw truths from what the pilot says, or from the assumptions if there was none; return them as (count, n)."""
     if problem.size > MOST_DRAWN:
         raise InputError(
             f"{problem.size:,} decisions are too many to draw a truth for, of {MOST_DRAWN:,}; rehearse the study "
             "file with: voxpop run"
         )
-    belief, draw = believe(problem), np.random.default_rng(seed).standard_normal(problem.size)
-    return problem.within(belief.mean + square_root(belief.covariance(np.arange(problem.size))) @ draw)
+    belief, draws = believe(problem), np.random.default_rng(seed).standard_normal((count, problem.size))
+    return problem.within(belief.mean + draws @ square_root(belief.covariance(np.arange(problem.size))).T)
+
+
+def truth_of(problem: Problem, seed: int) -> Array:
+    """Draw one truth."""
+    return np.asarray(truths_of(problem, seed, 1)[0])
 
 
 def rehearse(problem: Problem, policy: Policy, privacy: Privacy, seed: int) -> Outcome:
@@ -79,10 +88,11 @@ def rehearse(problem: Problem, policy: Policy, privacy: Privacy, seed: int) -> O
     """
     truth = truth_of(problem, seed)
     run = simulate(Scenario("rehearsal", problem, GPPeople(problem, truth), truth), policy, seed, privacy)
-    start, known = policy.best(problem, policy.init(problem)), run.scenario.f
+    start, known = policy.best(problem, policy.init(problem).concluded()), run.scenario.f
     before = float(known.max() - known[start]) * problem.horizon
-    rounds = sum(wave.plan.length for wave in run.closed)
-    return Outcome(run.metrics.people, len(run.closed), run.metrics.regret, before, rounds)
+    rounds, metrics = sum(wave.plan.length for wave in run.closed), run.metrics
+    sent = metrics.numbers, math.fsum(map(price_of, run.closed)), run.state.certificate
+    return Outcome(metrics.people, len(run.closed), metrics.regret, before, rounds, *sent)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from voxpop.journal.schedule import decision_at
 from voxpop.journal.watch import Watched, rounds_passed, watched
 from voxpop.journal.wave import ClosedWave, Wave, error_ratio
 from voxpop.model.calendar import Calendar
+from voxpop.model.decisions import Decisions
 from voxpop.model.direction import Direction
 from voxpop.model.menu import Menu
 from voxpop.model.money import Money
@@ -29,6 +30,7 @@ from voxpop.model.problem import Problem, reward_range_of
 from voxpop.model.state import State
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Answered, End, Plan, changed
+from voxpop.model.words import describe
 from voxpop.policies import DEFAULT, Policy, make_policy, policy_options
 from voxpop.privacy import Ledger, NoPrivacy, Privacy
 from voxpop.report.notebook import HasCourse
@@ -48,6 +50,7 @@ class BaseStudy(Defined, HasCourse):
 
     sees_answers: ClassVar[bool] = False  # people's own answers, so that devices need not randomise them
     horizon_change: tuple[int, int] | None = None  # before, and in the study file it was opened with
+    decisions_change: tuple[int, int] | None = None  # how many the study file it was opened with adds and withdraws
     _journal: JournalFile | None
 
     definition = Read[Definition]("_course.definition", "What the study began with, with its amendments.")
@@ -288,14 +291,21 @@ class Study(BaseStudy):
             return cls._begun_as(given, memory if begin and not looking else None)
         study = cls.load(memory, newest)
         before, horizon = study.problem.horizon, given.problem.horizon
+        offered = given.problem.decisions
+        alike = same_scale(study.problem.decisions, offered)
         beta = given.problem.beta if gives_beta else study.problem.beta  # or else that of the first horizon
-        kept = replace(given.problem, horizon=before, beta=beta, reward_range=study.problem.reward_range)
+        decisions = study.problem.decisions if alike else offered
+        kept = replace(given.problem, decisions=decisions, horizon=before, beta=beta)
+        kept = replace(kept, reward_range=study.problem.reward_range)
         if study.differs_from(replace(given, problem=kept)):
             raise InputError(
-                f"{path} was changed after its study began, and only its horizon and reward_range may be; undo the "
-                f"other changes, or move {memory} away to begin a new study"
+                f"{path} was changed after its study began, and only its horizon, reward_range and "
+                f"decisions may be; undo the other changes, or move {memory} away to begin a new study"
             )
         study._course = study._course.named(given.name, given.reward, given.calendar)
+        if not looking and study.course.wave is None:
+            with said_of(path):
+                study.change_decisions(offered)
         if horizon != before:
             study.horizon_change = (before, horizon)
             if not looking:
@@ -574,6 +584,42 @@ class Study(BaseStudy):
             )
         self._add(Amended(horizon))
 
+    def change_decisions(self, decisions: Decisions | Sequence[Mapping[str, Any]]) -> None:
+        """Say which decisions exist from now on: others than before are added, and those that are not named withdrawn.
+
+        Not while a wave is open. Which ones may depend on what was certified. So what is certified from now on rests on
+        the waves that follow, and until then on what was said of all decisions together; all answers still count for
+        the recommendation. New decisions must be within the parameters' ranges.
+
+        >>> from voxpop.model.kernels import SquaredExponential
+        >>> study = Study(Problem([0.0, 0.5, 1.0], SquaredExponential(0.3), 0.01, 0.1, norm_bound=1.0, horizon=50))
+        >>> study.change_decisions(Decisions([0.0, 0.25, 0.5]))
+        >>> [decision for decision in study.ask().decisions]
+        [[0.0], [0.5], [0.25]]
+        """
+        if not isinstance(decisions, Decisions):
+            if self.calibration is None:
+                raise InputError("the study knows no ranges of parameters; give Decisions, or change the study file")
+            decisions = self.calibration.require_space().listed(decisions)
+        known = self.problem.decisions
+        places = {tuple(point): place for place, point in enumerate(known.points.tolist())}
+        rows = [tuple(point) for point in decisions.points.tolist()]
+        named = [places[row] for row in rows if row in places]
+        new = [place for place, row in enumerate(rows) if row not in places]
+        withdrawn = tuple(sorted(set(range(len(known))) - set(named)))
+        before = self._course.menus[-1][1] if self._course.menus else ()
+        if not new and withdrawn == before:
+            return
+        if self._course.wave is not None:
+            raise InputError(f"wave {self._course.wave.plan.wave} is open; hand in its answers before decisions change")
+        if len(rows) < 2:
+            raise InputError(f"a study chooses among two decisions or more, and {len(rows)} is left; keep others")
+        if not same_scale(known, decisions):
+            raise InputError("the ranges of the parameters were changed, too; keep them, or begin a new study")
+        labels = () if decisions.labels is None else tuple(dict(decisions.labels[place]) for place in new)
+        self._add(Amended(points=tuple(rows[place] for place in new), labels=labels, withdrawn=withdrawn))
+        self.decisions_change = len(new), len(set(withdrawn) - set(before))
+
     def change_reward_range(self, reward_range: str) -> None:
         """Widen the limits of rewards or costs, such as "0:1" or ":", and say again what was certified, with these."""
         told = self.direction.problem(self.problem)
@@ -584,6 +630,16 @@ class Study(BaseStudy):
                 "narrower; leave it as it was"
             )
         self._add(Amended(reward_range=self.direction.problem(replace(told, reward_range=reward_range)).reward_range))
+
+
+def same_scale(known: Decisions, others: Decisions) -> bool:
+    """Tell whether the same points have the same names in both, and the same names the same points."""
+    if (known.labels is None) != (others.labels is None) or known.points.shape[1] != others.points.shape[1]:
+        return False
+    named = {describe(label): tuple(point) for label, point in zip(known, known.points.tolist(), strict=True)}
+    points = {point: name for name, point in named.items()}
+    pairs = [(describe(label), tuple(point)) for label, point in zip(others, others.points.tolist(), strict=True)]
+    return all(named.get(name, point) == point and points.get(point, name) == name for name, point in pairs)
 
 
 def _require_settings(

@@ -22,7 +22,7 @@ from voxpop.errors import Array, InputError
 from voxpop.gp.belief import Belief, Rows, all_rows, belief_of, dimensions, rows_of, shown_in, with_shocks
 from voxpop.gp.posterior import information_gain
 from voxpop.model.options import option
-from voxpop.model.problem import Problem
+from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, Guard, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, Configured
@@ -78,13 +78,22 @@ class View:
     others: tuple[Belief, ...] = ()  # about the metrics of guardrails
     rails: tuple[Rail, ...] = ()
     free: bool = False  # anything may be tried
+    withdrawn: tuple[int, ...] = ()
 
     @cached_property
     def outlook(self) -> Outlook:
         """What the planner sees."""
         problem = self.belief.problem
         return Outlook.of(
-            *(self.belief, np.arange(problem.size), self.best, self.seed, self.others, self.rails, problem.today),
+            *(
+                self.belief,
+                _others(problem.size, self.withdrawn),
+                self.best,
+                self.seed,
+                self.others,
+                self.rails,
+                problem.today,
+            ),
             safe=self.safe if self.rails else None,
         )
 
@@ -118,6 +127,8 @@ class WavesState(State):
     over: bool = False  # the study ended here, and all that may be spent is
     began: tuple[int, ...] = ()  # the rounds that were played before each wave
     watched: int = 0  # waves before the watch, or before its last pause: statements rest on those since
+    used: int = -1  # the last wave whose sealed part has been used to plan, as decisions came or went; 0: the pilot
+    withdrawn: tuple[int, ...] = ()  # decisions that exist no more
     view: View | None = None  # of the belief after the last wave
     final: View | None = None  # at the end, of the belief after everything that people said
     rails: tuple[WavesState, ...] = ()  # of the metrics of guardrails
@@ -176,8 +187,19 @@ class WavesState(State):
         assert self.view is not None
         prior = State.prior(self.problem, self.norm_bound)
         certified = math.inf if self.problem.size > 1 else 0.0
-        hidden = changed(self, active=prior.active, lower=prior.lower, upper=prior.upper, certified=certified, keeps=())
+        hidden = changed(self, active=self.offered, lower=prior.lower, upper=prior.upper, certified=certified, keeps=())
         return hidden.seen(self.view.belief, self.view.best)
+
+    @property
+    def offered(self) -> Indices:
+        """The decisions that exist."""
+        return _others(len(self.lower), self.withdrawn)
+
+    def choice(self, belief: Belief, rails: Sequence[Rail] = ()) -> int:
+        """Return the best of them by a belief, or of those that keep the rules."""
+        if rails:
+            return recommended(belief, rails, belief.problem.today)
+        return int(self.offered[np.argmax(belief.mean[self.offered])])
 
     def seen(self, belief: Belief, decision: int) -> Self:
         """Return the state with what is believed, and the decision that follows."""
@@ -198,7 +220,7 @@ class WavesState(State):
         rails = [replace(rail, belief=[belief, *about][rail.metric]) for rail in self.view.rails]
         view = replace(self.view, belief=belief, others=tuple(about), rails=tuple(rails))
         if not self.wave:  # nobody was asked: nothing is said, and the whole pilot decides
-            best = recommended(belief, rails, self.problem.today)
+            best = self.choice(belief, rails)
             return changed(self.seen(belief, best), final=replace(view, best=best), over=True)
         first, *others = self._listed()
         keeps = kept(rails, self.problem.size)
@@ -260,7 +282,7 @@ class WavesState(State):
             return hidden
         level, rails = part * level, self.problem.guardrails
         said = self.evidence.state(choice, (1 - KEEPING - EXCLUDING) * level if rails else level)
-        possible, keeps = np.ones(self.problem.size, dtype=bool), list[float]()
+        possible, keeps = np.isin(np.arange(self.problem.size), self.offered), list[float]()
         for guardrail, state in zip(rails, self.rails, strict=True):
             if state.evidence is None or not state.evidence.parts:
                 keeps.append(-math.inf)
@@ -420,7 +442,13 @@ class Waves(Configured):
         """Pool all plan parts of one metric."""
         own = problem.metrics[metric]
         shown = self._shown(own, state.history)
-        return with_shocks(shown, self._rows(shown, state, self._pilot(problem, state, shown, metric)))
+        rows = self._rows(shown, state, self._pilot(problem, state, shown, metric))
+        if state.used >= 0:
+            pilot = split_pilots(problem, self.seed)[metric][1] if state.pilot else None
+            parts = tuple(part for part in (*([pilot] if pilot else []), *state.parts) if part.wave <= state.used)
+            evidence = Evidence(own, parts, state.model, drift=self.drift or 0.0, now=state.rounds)
+            rows = Rows.joined([rows, *evidence.rows(shown, state.history)], dimensions(shown))
+        return with_shocks(shown, rows)
 
     def _rows(self, shown: Problem, state: WavesState, pilot: Rows | None) -> Rows:
         """Pool all plan parts; those of long ago count less, as rewards have moved since."""
@@ -444,15 +472,15 @@ class Waves(Configured):
     def _decide(self, problem: Problem, states: Sequence[WavesState], beliefs: Sequence[Belief]) -> WavesState:
         """Recommend the pooled best of those that keep the guardrails, for the states and beliefs of all metrics."""
         rails = rails_of(problem, beliefs, self.most_loss)
-        best = recommended(beliefs[0], rails, problem.today)
-        views = [self._view(belief, best) for belief in beliefs]
+        best = states[0].choice(beliefs[0], rails)
+        views = [self._view(belief, best, states[0]) for belief in beliefs]
         views[0] = replace(views[0], others=tuple(beliefs[1:]), rails=rails, free=self.trials == "any")
         made = [changed(state, view=view, final=None) for state, view in zip(states, views, strict=True)]
         return changed(made[0], rails=tuple(made[1:])).seen(beliefs[0], best)
 
-    def _view(self, belief: Belief, best: int) -> View:
+    def _view(self, belief: Belief, best: int, state: WavesState) -> View:
         apart = belief.problem.most_differing**2 / self.same if self.who == "panel" else 0.0
-        return View(belief, best, self.seed, apart)
+        return View(belief, best, self.seed, apart, withdrawn=state.withdrawn)
 
     def plan(self, problem: Problem, state: State, channel: Channel = OPEN) -> Plan | End:
         """Plan the wave that pays most, or say why none does."""
@@ -511,12 +539,14 @@ class Waves(Configured):
         with one_thread():
             return certifier.plan(self.tolerance, dearest)
 
-    def _checked(self, plan: Plan, state: State, limits: Limits) -> Plan:
+    def _checked(self, plan: Plan, state: WavesState, limits: Limits) -> Plan:
         """Add random arms, which find what the belief does not expect."""
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(plan.wave, 1)))
         assert isinstance(state, WavesState)
         assert state.view is not None
-        others = np.setdiff1d(np.flatnonzero(state.view.safe), plan.arms)  # those that were dropped, too
+        others = np.setdiff1d(
+            np.flatnonzero(state.view.safe), [*plan.arms, *state.withdrawn]
+        )  # those that were dropped, too
         each = plan.asked // len(plan.arms)
         room = limits.numbers // plan.answers // (1 + plan.also) - len(plan.arms)
         room = min((limits.rounds - plan.asked - 1) // each, room)
@@ -597,7 +627,7 @@ class Waves(Configured):
         if shown.shocks.known and not before:  # what did not fit may be shocks
             after = changed(after, model=Model(own.norm_bound), norm_bound=own.norm_bound)
         belief = self._belief(problem, after, metric)
-        best = int(np.argmax(belief.mean))
+        best = after.choice(belief)
 
         def expected(model: Model) -> float:
             """Return the certificate to expect under a model."""
@@ -630,8 +660,8 @@ class Waves(Configured):
         if pilot is not None and excess(problem, shown).max() > TOO_MUCH:
             pilot = None
         parts = state.parts if pilot is None else (pilot, *state.parts)
-        if state.watched:
-            parts = tuple(part for part in parts if part.wave > state.watched)
+        if state.watched or state.used >= 0:
+            parts = tuple(part for part in parts if part.wave > max(state.watched, state.used))
         evidence = Evidence(problem, parts, state.model, self.population, shown.shocks, self.drift or 0.0, state.rounds)
         return replace(evidence, who=self.who, differing=shown.most_differing) if self.same else evidence
 
@@ -665,6 +695,36 @@ class Waves(Configured):
         beliefs = [self._belief(problem, each, metric) for metric, each in enumerate(states)]
         decided = self._decide(problem, states, beliefs)
         return changed(states[0], view=decided.view, final=None, rails=decided.rails)
+
+    def offering(self, problem: Problem, state: State, withdrawn: tuple[int, ...]) -> State:
+        """Return the state once decisions were added to the problem, at its end, or withdrawn.
+
+        Which ones may depend on what was stated. So statements rest on what is sealed from now on; until then the
+        bounds that hold for all decisions together say what is certified of those that are left.
+        """
+        assert isinstance(state, WavesState)
+        if problem.guardrails or self.most_loss is not None:
+            raise InputError(
+                "the decisions of a study with guardrails or most_loss cannot change, as what was tried rests on them; "
+                "begin a new study with other people"
+            )
+        before, known = State.prior(problem, state.norm_bound), len(state.lower)
+        lower, upper = (
+            np.concatenate([old, new[known:]])
+            for old, new in zip((state.lower, state.upper), (before.lower, before.upper), strict=True)
+        )
+        used = state.wave or -1
+        after = changed(state.otherwise(), lower=lower, upper=upper, withdrawn=withdrawn, used=used, settled=False)
+        after = changed(after, evidence=self._evidence(problem, after))
+        after = self._decide(problem, [after], [self._belief(problem, after)])
+        if not state.wave:
+            return after.unsealed
+        offered, best = after.offered, after.best
+        rest = offered[offered != best]
+        certificate = max(0.0, float((upper[rest] - lower[best]).max()))
+        vacuous = certificate >= Evidence(problem, (), state.model).assumed(best)
+        active = offered[upper[offered] >= lower[offered].max()]
+        return changed(after, active=active, certified=math.inf if vacuous else certificate, over=True)
 
     def ageing(self, problem: Problem, best: int) -> float:
         """Return by how much a certificate grows a round: D times the largest |k(x, .) - k(best, .)|."""
@@ -709,6 +769,10 @@ class Waves(Configured):
             _portion(100 * MOST_PEOPLE if numbers is None else numbers, 10 * max(FEWEST, least), last),
             self.washout,
         )
+
+
+def _others(size: int, withdrawn: tuple[int, ...]) -> Indices:
+    return np.setdiff1d(np.arange(size), np.array(withdrawn, dtype=np.intp))
 
 
 def _portion(left: int, small: int, last: bool) -> int:

@@ -271,7 +271,8 @@ def draw_stakes(canvas: Canvas, view: View) -> tuple[str, str]:
     ax.locator_params(axis="x", nbins=5)
     horizon, caveat = view.course.problem.horizon, stakes.caveat
     ax.set_xlabel(f"lost against the best: {shortened(view.course.unit, 22)}, {horizon:,} rounds")
-    source = "measured against the simulated truth" if stakes.measured else "the model's estimate, from all answers"
+    known = "compared with the best decision by all answers" if asked else "as the model expects them at most"
+    source = "measured against the simulated truth" if stakes.measured else known
     said = f"Losses against the best decision, added up over {horizon:,} rounds: {source}."
     title = "What asking costs, and what not asking would" if asked else "What not asking costs"
     return title, said + (f" {caveat[0].upper()}{caveat[1:]}." if caveat else "")

@@ -491,7 +491,7 @@ def _price(label: str, study: Definition | str, found: Sequence[Outcome], least:
     """Say what rehearsals took."""
     if isinstance(study, str) or len(found) < least:
         return Price(label, 0, error=study if isinstance(study, str) else NO_TIME)
-    people, waves, lost, not_asking, rounds = zip(*map(astuple, found), strict=True)
+    people, waves, lost, not_asking, rounds, *_ = zip(*map(astuple, found), strict=True)
     return Price(
         label, len(found), fmean(people), fmean(waves), fmean(lost), max(lost), fmean(not_asking), fmean(rounds)
     )

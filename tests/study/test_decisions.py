@@ -1,0 +1,154 @@
+"""Decisions that are added or withdrawn while a study runs: what is certified follows."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.helpers_cli import refusal
+from voxpop.errors import InputError
+from voxpop.model.decisions import Decisions
+from voxpop.model.kernels import SquaredExponential
+from voxpop.model.problem import Evidence, Problem
+from voxpop.policies.waves.policy import WavesState
+from voxpop.study.study import Study
+
+VALUES = [0.0, 0.2, 0.4, 0.6, 0.8]
+PILOT = Evidence(np.array(VALUES)[:, None], np.full(5, 4), 12, np.array([0.2, 0.5, 0.65, 0.6, 0.3]))
+PROBLEM = Problem(VALUES, SquaredExponential(0.4), 0.3, 0.3, norm_bound=2.0, horizon=4_000, pilot=(PILOT,))
+
+
+def truth(x: float) -> float:
+    return 0.7 - 2 * (x - 0.5) ** 2
+
+
+def tell(study: Study, seed: int = 0) -> list[float]:
+    """Let people who follow the truth answer the next wave; return what they were asked about."""
+    question = study.ask()
+    assert question is not None
+    rng, table = np.random.default_rng([seed, question.wave]), question.table()
+    (column,) = [name for name in table.columns if name not in ("person", "block", "reward", "average")]
+    own = {name: rng.normal(0, 0.2) for name in table["person"].unique()}
+    table["reward"] = [
+        truth(x) + own[name] + rng.normal(0, 0.05) for name, x in zip(table["person"], table[column], strict=True)
+    ]
+    study.tell(question.wave, table)
+    return [float(decision[0]) for decision in question.decisions]
+
+
+def of(study: Study) -> WavesState:
+    state = study.state
+    assert isinstance(state, WavesState)
+    return state
+
+
+def test_before_the_first_wave_it_is_as_if_the_study_had_begun_so() -> None:
+    study, other = Study(PROBLEM), [0.0, 0.4, 0.5, 0.6]
+    study.change_decisions(Decisions(other))
+    begun = Study(Problem(other, SquaredExponential(0.4), 0.3, 0.3, norm_bound=2.0, horizon=4_000, pilot=(PILOT,)))
+    assert study.best.decision == begun.best.decision
+    assert study.best.estimate == pytest.approx(begun.best.estimate)
+    assert study.course.known[-1].left == 4
+    asked, wanted = study.ask(), begun.ask()
+    assert asked is not None
+    assert wanted is not None
+    assert sorted(asked.decisions) == sorted(wanted.decisions)
+
+
+def test_what_was_withdrawn_is_neither_asked_about_nor_used_and_what_is_new_can_be() -> None:
+    study = Study(PROBLEM, tolerance=0.02)
+    tell(study)
+    gone = study.best.decision[0]
+    study.change_decisions(Decisions(sorted({*VALUES, 0.5} - {gone})))
+    assert study.best.decision != [gone]
+    asked: list[float] = []
+    while study.ended is None:
+        asked += tell(study)
+    assert gone not in asked
+    assert 0.5 in asked
+    assert study.best.decision == [0.5]
+    assert len(study.problem.decisions) == 6
+
+
+def test_until_the_next_wave_the_bounds_of_all_decisions_say_what_is_certified() -> None:
+    study = Study(PROBLEM, tolerance=0.05)
+    tell(study)
+    while study.ended is None:
+        tell(study)
+    before, said, gone = of(study), study.best, study.best.decision[0]
+    lower, upper = (ends.copy() for ends in study.course.bounds)
+    left = [place for place, value in enumerate(VALUES) if value != gone]
+    study.change_decisions(Decisions([VALUES[place] for place in left]))
+    best = study.best.index
+    assert best in left
+    wanted = max(0.0, max(upper[place] - lower[best] for place in left if place != best))
+    assert study.state.certificate == pytest.approx(wanted)
+    assert said.regret is not None
+    assert truth(VALUES[best]) >= max(truth(VALUES[place]) for place in left) - study.state.certificate
+    assert before.spent <= of(study).spent <= of(study).delta
+
+
+def test_later_statements_rest_on_later_waves_alone_and_all_answers_are_used_to_decide() -> None:
+    study = Study(PROBLEM, tolerance=0.02)
+    tell(study)
+    evidence = of(study).evidence
+    assert evidence is not None
+    assert [part.wave for part in evidence.parts] == [0, 1]
+    alone = of(study)
+    study.change_decisions(Decisions([*VALUES, 0.5]))
+    evidence, view = of(study).evidence, of(study).view
+    assert evidence is not None
+    assert view is not None
+    assert alone.view is not None
+    assert evidence.parts == ()
+    assert 0 < alone.spent < of(study).spent < of(study).delta
+    assert len(view.belief.rows) == len(alone.view.belief.rows) + 5 + len(study.closed[0].plan.arms)
+    assert view.belief.deviation[:5].max() < alone.view.belief.deviation.max()
+    assert math.isinf(study.state.proved(study.problem, study.state.best))  # nothing is known of 0.5
+    tell(study)
+    evidence = of(study).evidence
+    assert evidence is not None
+    assert [part.wave for part in evidence.parts] == [2]
+
+
+def test_it_is_saved_and_taken_into_account_when_the_study_is_read(tmp_path: Path) -> None:
+    study = Study(PROBLEM, path=tmp_path / "study.json")
+    tell(study)
+    study.change_decisions(Decisions([0.2, 0.4, 0.5, 0.6]))
+    again = Study.load(tmp_path / "study.json")
+    assert again.best == study.best
+    assert again.state.active.tolist() == study.state.active.tolist()
+    asked, wanted = again.ask(), study.course.following
+    assert (asked is None) == hasattr(wanted, "reason")
+    assert [state.lower.size for state in (course.state for course in again.course.replayed())] == [6, 6]
+    again.change_decisions(Decisions([0.2, 0.4, 0.5, 0.6]))  # says nothing new
+    assert len(again.course.menus) == 1
+
+
+def test_a_decision_may_come_back() -> None:
+    study = Study(PROBLEM)
+    tell(study)
+    study.change_decisions(Decisions(VALUES[1:]))
+    study.change_decisions(Decisions(VALUES))
+    assert study.problem.size == 5
+    assert of(study).withdrawn == ()
+
+
+def test_what_cannot_be_changed_is_refused() -> None:
+    study = Study(PROBLEM)
+    study.ask()
+    with pytest.raises(InputError) as call:
+        study.change_decisions(Decisions(VALUES[1:]))
+    assert refusal(call) == "wave 1 is open; hand in its answers before decisions change"
+    tell(study)
+    with pytest.raises(InputError, match="chooses among two decisions or more, and 1 is left"):
+        study.change_decisions(Decisions(VALUES[:1]))
+    with pytest.raises(InputError, match="knows no ranges of parameters; give Decisions"):
+        study.change_decisions([{"price": 1.0}])
+    study.change_decisions(Decisions(VALUES[1:]))
+    with pytest.raises(InputError, match="cannot be taken back, because decisions came or went since"):
+        study.take_back()
+    other = Study(PROBLEM, "dpbe")
+    with pytest.raises(InputError, match="the policy 'dpbe' decides among the decisions that it began with; use waves"):
+        other.change_decisions(Decisions(VALUES[1:]))
