@@ -145,12 +145,4 @@ FAULTS = [
         'return self.operates or "owner" in self.studies.values()',
         (f"{CONNECT}::test_an_owner_manages_one_study_and_nothing_else",),
     ),
-    Fault(
-        "data of those who withdrew",
-        "What is kept of a person who withdrew is shown as if they took part.",
-        "service/study/participants.py",
-        "ours = (people.c.study == study, people.c.key_hash == hash_key(key), ~people.c.withdrawn)",
-        "ours = (people.c.study == study, people.c.key_hash == hash_key(key))",
-        (f"{CONNECT}::test_a_person_s_own_data_is_all_that_is_kept_and_for_nobody_else",),
-    ),
 ]
