@@ -68,13 +68,14 @@ class ProblemData(msgspec.Struct, frozen=True, kw_only=True):
     shock_std: float | None = None
     shock_freedom: float = 2.0
     today: int | None = None
-    guardrails: tuple[GuardrailData, ...] = ()
+    guardrails: tuple[dict[str, Any], ...] = ()  # each is a `GuardrailData`
 
     def made(self) -> Problem:
         """Make the problem."""
         own = ("points", "labels", "guardrails")
         rest = {name: getattr(self, name) for name in self.__struct_fields__ if name not in own}
-        guardrails = [Guardrail(one.rule, one.problem.made(), one.correlations) for one in self.guardrails]
+        told = [msgspec.convert(one, GuardrailData, dec_hook=_part) for one in self.guardrails]
+        guardrails = [Guardrail(one.rule, one.problem.made(), one.correlations) for one in told]
         return Problem(Decisions(self.points, self.labels), guardrails=guardrails, **rest)
 
 
