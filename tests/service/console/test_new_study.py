@@ -617,7 +617,7 @@ def test_a_rehearsal_survives_leaving_the_page_and_no_error_replaces_it(
     assert "This is about earlier settings." in operator.get(changed.headers["location"]).text
     monkeypatch.setattr(new_study, "SECONDS", 0.0)
     failed = rehearse(operator, text="", horizon="900")
-    assert "there was no time to rehearse" in failed
+    assert "There was no time to rehearse" in failed
     assert "What was found before is below." in failed
     assert "means of" in failed
 
