@@ -523,6 +523,7 @@ class NewStudyScreen(Screens):
         job = self.rehearsals.known(key)
         if begin and (job is None or (job.over and not any(price["runs"] for price in job.found or ()))):
             job = from_thread.run(partial(self.rehearsals.begin, key, "rehearse", **given))
+        job = None if job is None else replace(job)  # as it is now: it goes on while the page is made
         good = job is not None and bool(job.found) and any(price["runs"] for price in job.found)
         if job is not None and good:
             self._results[f"{study} {compare}"] = key, job.found
