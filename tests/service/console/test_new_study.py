@@ -587,6 +587,7 @@ def rehearse(browser: Browser, **fields: str) -> str:
     def over() -> bool:
         files = {name: (None, value) for name, value in usual.items()}
         shown.append(browser.client.post("/new/rehearsal", files=files, headers=headers).text)
+        usual["poll"] = "yes"
         return "Rehearsing:" not in shown[-1]
 
     until(over, "the end of the rehearsal", pause=0.1)
