@@ -159,13 +159,15 @@ def together(rows: Sequence[Rows], problems: Sequence[Problem], added: Sequence[
     root = block_diag(*people)
     noise = root @ (usual if alike is None else alike) @ root.T + block_diag(*added)
     points, residual = (np.concatenate(parts) for parts in zip(*((r.points, r.residual) for r in rows), strict=True))
-    return Rows(points, residual, noise)
+    known = [each.rounds for each in rows if each.rounds is not None]
+    return Rows(points, residual, noise, block_diag(*known) if len(known) == len(rows) else None)
 
 
 def cut(rows: Rows, metric: int, size: int) -> Rows:
     """Return the averages of one metric, of so many of each."""
     at = slice(metric * size, (metric + 1) * size)
-    return Rows(rows.points[at], rows.residual[at], rows.noise[at, at])
+    rounds = None if rows.rounds is None else rows.rounds[at, at]
+    return Rows(rows.points[at], rows.residual[at], rows.noise[at, at], rounds)
 
 
 def _scattered(problems: Sequence[Problem], plan: Plan, feedback: Feedback) -> Array | None:
