@@ -1,6 +1,7 @@
 """Decisions that are added or withdrawn while a study runs: what is certified follows."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
+from voxpop.journal.journal import Amended
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Evidence, Problem
@@ -152,3 +154,13 @@ def test_what_cannot_be_changed_is_refused() -> None:
     other = Study(PROBLEM, "dpbe")
     with pytest.raises(InputError, match="the policy 'dpbe' decides among the decisions that it began with; use waves"):
         other.change_decisions(Decisions(VALUES[1:]))
+
+
+def test_what_was_withdrawn_stays_so_when_statements_age() -> None:
+    study = Study(PROBLEM, tolerance=0.05, drift=1e-5)
+    tell(study)
+    while study.ended is None:
+        tell(study)
+    study.change_decisions(Decisions([0.0, 0.2, 0.4, 0.6]))
+    study._add(Amended(passed=200_000))
+    assert of(study).active.tolist() == [0, 1, 2, 3]  # of those that are left anything may have become the best

@@ -678,7 +678,8 @@ class Waves(Configured):
         upper = problem.within(state.upper + rounds * drift * deviations)
         certificate = state.certificate + rounds * self.ageing(problem, state.best)
         vacuous = certificate >= Evidence(problem, (), state.model).assumed(state.best) and problem.size > 1
-        back = np.flatnonzero(upper >= lower.max()) if drift else state.active
+        offered = state.offered
+        back = offered[upper[offered] >= lower[offered].max()] if drift else state.active
         after = changed(
             state,
             rounds=state.rounds + rounds,
