@@ -164,3 +164,13 @@ def test_what_was_withdrawn_stays_so_when_statements_age() -> None:
     study.change_decisions(Decisions([0.0, 0.2, 0.4, 0.6]))
     study._add(Amended(passed=200_000))
     assert of(study).active.tolist() == [0, 1, 2, 3]  # of those that are left anything may have become the best
+
+
+def test_of_a_study_in_which_nobody_was_asked_the_whole_pilot_decides_again() -> None:
+    study = Study(PROBLEM, answer_cost=1e6)
+    assert study.ask() is None
+    study.change_decisions(Decisions([0.2, 0.4, 0.5, 0.6]))
+    begun = Study(replace(PROBLEM, decisions=Decisions([0.2, 0.4, 0.5, 0.6])), answer_cost=1e6)
+    assert study.ask() is None
+    assert begun.ask() is None
+    assert study.best.estimate == pytest.approx(begun.best.estimate)

@@ -715,7 +715,8 @@ class Waves(Configured):
             for old, new in zip((state.lower, state.upper), (before.lower, before.upper), strict=True)
         )
         used = state.wave or -1
-        after = changed(state.otherwise(), lower=lower, upper=upper, withdrawn=withdrawn, used=used, settled=False)
+        after = changed(state.otherwise(), lower=lower, upper=upper, withdrawn=withdrawn, used=used)
+        after = changed(after, settled=False, over=False)
         after = changed(after, evidence=self._evidence(problem, after))
         after = self._decide(problem, [after], [self._belief(problem, after)])
         if not state.wave:
