@@ -156,6 +156,56 @@ def test_what_cannot_be_changed_is_refused() -> None:
         other.change_decisions(Decisions(VALUES[1:]))
 
 
+def test_a_wave_that_is_taken_back_leaves_the_decisions_as_they_were() -> None:
+    study = Study(PROBLEM, tolerance=0.02)
+    tell(study)
+    left = [0.2, 0.4, 0.5, 0.6, 0.8]
+    study.change_decisions(Decisions(left))
+    before, asked = of(study), study.ask()
+    for _ in range(2):  # and again
+        tell(study)
+        study.take_back()
+        now = of(study)
+        assert now.withdrawn == before.withdrawn == (0,)
+        assert now.used == before.used == 1
+        assert np.isinf(now.upper[5]) == np.isinf(before.upper[5])  # nothing was sealed about 0.5 when it was chosen
+        assert now.certificate == pytest.approx(before.certificate)
+        assert now.active.tolist() == before.active.tolist()
+        assert now.centre == pytest.approx(before.centre)
+        assert study.ask() == asked
+    study.change_decisions(Decisions(left))  # says nothing new
+    assert len(study.course.menus) == 1
+
+
+def test_what_was_proved_before_a_decision_was_added_says_nothing_of_it() -> None:
+    study = Study(PROBLEM, tolerance=0.02)
+    tell(study)
+    told = of(study)
+    study.change_decisions(Decisions([*VALUES, 0.5]))
+    tell(study)
+    first, one, two = (course.state for course in study.course.replayed())
+    assert isinstance(one, WavesState)
+    assert first.active.tolist() == list(range(5))
+    assert one.withdrawn == (5,)
+    assert 5 not in one.active
+    assert one.upper[5] == first.upper[5]
+    assert one.certificate == pytest.approx(told.certificate)
+    assert 5 in of(study).offered
+    assert two is study.state
+
+
+def test_wider_limits_of_rewards_leave_the_decisions_as_they_were() -> None:
+    problem = replace(PROBLEM, reward_range="-9:9")
+    study = Study(problem)
+    tell(study)
+    study.change_decisions(Decisions([0.2, 0.4, 0.5, 0.6]))
+    before, known = of(study), study.course.known[-1]
+    study.change_reward_range("-10:10")
+    assert of(study).withdrawn == before.withdrawn
+    assert study.course.known[-1].left == known.left
+    assert of(study).active.tolist() == before.active.tolist()
+
+
 def test_what_was_withdrawn_stays_so_when_statements_age() -> None:
     study = Study(PROBLEM, tolerance=0.05, drift=1e-5)
     tell(study)

@@ -607,7 +607,7 @@ class Study(BaseStudy):
         named = [places[row] for row in rows if row in places]
         new = [place for place, row in enumerate(rows) if row not in places]
         withdrawn = tuple(sorted(set(range(len(known))) - set(named)))
-        before = self._course.menus[-1][1] if self._course.menus else ()
+        before = self._course.menus[-1][2] if self._course.menus else ()
         if not new and withdrawn == before:
             return
         if self._course.wave is not None:

@@ -282,7 +282,8 @@ class WavesState(State):
             return hidden
         level, rails = part * level, self.problem.guardrails
         said = self.evidence.state(choice, (1 - KEEPING - EXCLUDING) * level if rails else level)
-        possible, keeps = np.isin(np.arange(self.problem.size), self.offered), list[float]()
+        exists, keeps = np.isin(np.arange(self.problem.size), self.offered), list[float]()
+        possible = exists.copy()
         for guardrail, state in zip(rails, self.rails, strict=True):
             if state.evidence is None or not state.evidence.parts:
                 keeps.append(-math.inf)
@@ -297,8 +298,8 @@ class WavesState(State):
         return changed(
             hidden,
             active=np.flatnonzero(gaps >= 0),
-            lower=np.maximum(hidden.lower, said.lower),
-            upper=np.minimum(hidden.upper, said.upper),
+            lower=np.where(exists, np.maximum(hidden.lower, said.lower), hidden.lower),
+            upper=np.where(exists, np.minimum(hidden.upper, said.upper), hidden.upper),
             certified=math.inf if vacuous else certificate,
             keeps=tuple(keeps),
         )
