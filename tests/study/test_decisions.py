@@ -12,8 +12,9 @@ from voxpop.errors import InputError
 from voxpop.journal.journal import Amended
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import Evidence, Problem
+from voxpop.model.problem import Evidence, Problem, Shocks
 from voxpop.policies.waves.policy import WavesState
+from voxpop.policies.waves.sealing import PILOT_SEALED
 from voxpop.study.study import Study
 
 VALUES = [0.0, 0.2, 0.4, 0.6, 0.8]
@@ -224,3 +225,16 @@ def test_of_a_study_in_which_nobody_was_asked_the_whole_pilot_decides_again() ->
     assert study.ask() is None
     assert begun.ask() is None
     assert study.best.estimate == pytest.approx(begun.best.estimate)
+
+
+def test_of_sealed_averages_that_are_planned_with_it_is_known_how_much_shocks_add_to_their_noise() -> None:
+    study = Study(PROBLEM)
+    tell(study)
+    state = of(study)
+    assert state.evidence is not None
+    calm, shaken = (
+        state.evidence.rows(PROBLEM.showing([], Shocks(variance)), state.history) for variance in (0.0, 1.0)
+    )
+    assert calm[1].rounds == pytest.approx(shaken[1].noise - calm[1].noise)
+    size = len(calm[0])
+    assert calm[0].rounds == pytest.approx((np.eye(size) + 1) / PILOT_SEALED)

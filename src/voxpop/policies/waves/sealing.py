@@ -73,6 +73,13 @@ class Part:
     length: int = 0  # its own
     missing: float = 0.0  # of the same people's: the variance of who did not answer, in units of v^2 k
 
+    @property
+    def shocked(self) -> Array:
+        """What shocks of variance 1 add to its noise, (arms, arms)."""
+        if self.rounds is None:
+            return (np.eye(len(self.arms)) + 1) / PILOT_SEALED
+        return np.asarray(np.diag(self.rounds) + 1 / self.share)
+
 
 @dataclass(frozen=True, eq=False)
 class Statement:
@@ -289,7 +296,7 @@ def _noise(part: Part, level: float, shocks: float, more: float, levels: float) 
     """Return the noise that a part counts with, for shocks of this variance, or so much more than the pilot knows."""
     noise = inflation(level, part.freedom) * part.noise
     if part.rounds is not None:
-        noise = noise + np.diag(shocks * part.rounds) + shocks / part.share
+        noise = noise + shocks * part.shocked
     else:
         noise = noise + more * (np.eye(len(noise)) + 1)
     return noise + levels * float(noise.diagonal().max())
@@ -390,7 +397,10 @@ class Evidence:
             for plan, feedback in history
             if plan.sealed
         }
-        found = [Rows(points[part.arms], part.residual, noises.get(part.wave, part.noise)) for part in self.parts]
+        found = [
+            Rows(points[part.arms], part.residual, noises.get(part.wave, part.noise), part.shocked)
+            for part in self.parts
+        ]
         ages = [self.now - part.first - part.length / 2 for part in self.parts]
         return [faded(self.problem, rows, self.drift * age) for rows, age in zip(found, ages, strict=True)]
 
