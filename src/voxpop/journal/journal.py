@@ -452,7 +452,7 @@ def extended(problem: Problem, points: Iterable[Iterable[float]], labels: Iterab
         raise InputError("a prior mean for each decision says nothing of a new one; begin a new study")
     own = problem.decisions
     names = None if own.labels is None else [*own.labels, *labels]
-    return replace(problem, decisions=Decisions([*own.points.tolist(), *more], names))
+    return problem.among(Decisions([*own.points.tolist(), *more], names))
 
 
 def fold(definition: Definition, events: Iterable[Event]) -> Course:
