@@ -315,7 +315,7 @@ class Problem:
 
     def among(self, decisions: Decisions) -> Problem:
         """Return the problem with other decisions, among them the one in force today, in its guardrails as well."""
-        rails = [replace(one, problem=replace(one.problem, decisions=decisions)) for one in self.guardrails]
+        rails = tuple(replace(one, problem=replace(one.problem, decisions=decisions)) for one in self.guardrails)
         today = self.today
         if today is not None:
             today = decisions.points.tolist().index(self.decisions.points[today].tolist())

@@ -73,13 +73,6 @@ class Part:
     length: int = 0  # its own
     missing: float = 0.0  # of the same people's: the variance of who did not answer, in units of v^2 k
 
-    @property
-    def shocked(self) -> Array:
-        """What shocks of variance 1 add to its noise, (arms, arms)."""
-        if self.rounds is None:
-            return (np.eye(len(self.arms)) + 1) / PILOT_SEALED
-        return np.asarray(np.diag(self.rounds) + 1 / self.share)
-
 
 @dataclass(frozen=True, eq=False)
 class Statement:
@@ -296,7 +289,7 @@ def _noise(part: Part, level: float, shocks: float, more: float, levels: float) 
     """Return the noise that a part counts with, for shocks of this variance, or so much more than the pilot knows."""
     noise = inflation(level, part.freedom) * part.noise
     if part.rounds is not None:
-        noise = noise + shocks * part.shocked
+        noise = noise + np.diag(shocks * part.rounds) + shocks / part.share
     else:
         noise = noise + more * (np.eye(len(noise)) + 1)
     return noise + levels * float(noise.diagonal().max())
@@ -392,15 +385,17 @@ class Evidence:
     def rows(self, shown: Problem, history: Iterable[Answered]) -> list[Rows]:
         """Return the sealed averages, to be pooled with the others and with the noise to expect, as these are."""
         points = wider(self.problem).decisions.points
-        noises = {
-            plan.wave: (1 - plan.sealed) / plan.sealed * total_noise(shown, plan, feedback)
+        asked = {
+            plan.wave: (
+                (1 - plan.sealed) / plan.sealed * total_noise(shown, plan, feedback),
+                shown.shock_noise(plan.turns) / plan.sealed,
+            )
             for plan, feedback in history
             if plan.sealed
         }
-        found = [
-            Rows(points[part.arms], part.residual, noises.get(part.wave, part.noise), part.shocked)
-            for part in self.parts
-        ]
+        pilot = [(part.noise, (np.eye(len(part.arms)) + 1) / PILOT_SEALED) for part in self.parts if not part.wave]
+        told = [asked[part.wave] if part.wave else pilot[0] for part in self.parts]
+        found = [Rows(points[part.arms], part.residual, *noise) for part, noise in zip(self.parts, told, strict=True)]
         ages = [self.now - part.first - part.length / 2 for part in self.parts]
         return [faded(self.problem, rows, self.drift * age) for rows, age in zip(found, ages, strict=True)]
 
