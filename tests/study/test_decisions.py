@@ -13,8 +13,8 @@ from voxpop.journal.journal import Amended
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Evidence, Problem, Shocks
-from voxpop.policies.waves.policy import WavesState
 from voxpop.policies.waves.sealing import PILOT_SEALED
+from voxpop.policies.waves.state import WavesState
 from voxpop.study.study import Study
 
 VALUES = [0.0, 0.2, 0.4, 0.6, 0.8]
