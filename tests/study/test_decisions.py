@@ -238,3 +238,12 @@ def test_of_sealed_averages_that_are_planned_with_it_is_known_how_much_shocks_ad
     assert calm[1].rounds == pytest.approx(shaken[1].noise - calm[1].noise)
     size = len(calm[0])
     assert calm[0].rounds == pytest.approx((np.eye(size) + 1) / PILOT_SEALED)
+
+
+def test_answers_that_are_attached_later_leave_the_decisions_as_they_were() -> None:
+    study = Study(PROBLEM)
+    study.change_decisions(Decisions([0.0, 0.2, 0.5, 0.8]))
+    study.attach({"decisions": [[0.4], [0.5], [0.6]], "mean": [0.9, 0.2, 0.9], "count": 40})
+    assert of(study).withdrawn == (2, 3)
+    assert study.best.decision in ([0.2], [0.5])
+    assert study.course.known[-1].left == 4

@@ -244,7 +244,7 @@ class Course(Defined):
                     state = changed(again.state, spent=self.concluded.state.spent)
                     return replace(kept, state=state, ended=None, early=False)
                 if pilot:
-                    begun = self.begin(definition)
+                    begun = self.begin(definition)._waited(self)
                     return replace(course, definition=definition, ended=None, state=begun.state, known=begun.known)
                 now = self.concluded
                 amended = replace(now, definition=definition, ended=None, early=False, events=course.events)
