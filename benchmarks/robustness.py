@@ -26,8 +26,8 @@ from voxpop.model.state import Channel, State
 from voxpop.model.waves import End, Feedback, Info, Plan
 from voxpop.policies import Policy
 from voxpop.policies.waves import Waves
-from voxpop.policies.waves.policy import LOOK
 from voxpop.policies.waves.sealing import LEVELS, SEALED, Evidence, Statement, factor
+from voxpop.policies.waves.state import LOOK
 from voxpop.privacy import NoPrivacy, Privacy, Private
 from voxpop.report.stakes import measure
 from voxpop.simulation.people import DrawnPeople, GPPeople, TablePeople, square_root

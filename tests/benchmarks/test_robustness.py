@@ -8,8 +8,8 @@ import pytest
 from benchmarks.certificates import certificates
 from benchmarks.robustness import ASKED, DELTA, ROUNDS, Case, Fixed, always, cases, outcome, unrelated, worst
 from voxpop.gp.widths import AffineEstimator
-from voxpop.policies.waves.policy import LOOK
 from voxpop.policies.waves.sealing import LEVELS, SEALED, Evidence, Model, Part, factor
+from voxpop.policies.waves.state import LOOK
 from voxpop.simulation.scenarios import least_norm
 
 

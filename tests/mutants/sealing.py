@@ -3,7 +3,8 @@
 from tests.mutants.fault import Fault
 
 SEALING = "policies/waves/test_sealing.py"
-SEALED, POLICY, JOURNAL = "policies/waves/sealing.py", "policies/waves/policy.py", "journal/journal.py"
+SEALED, POLICY = "policies/waves/sealing.py", "policies/waves/policy.py"
+STATE, JOURNAL = "policies/waves/state.py", "journal/journal.py"
 
 FAULTS = [
     Fault(
@@ -25,7 +26,7 @@ FAULTS = [
     Fault(
         "releases see the seal",
         "Private answers are clipped to bounds that the sealed part proves.",
-        POLICY,
+        STATE,
         "changed(self, active=self.offered, lower=prior.lower, upper=prior.upper, certified=certified, keeps=())",
         "changed(self, active=self.offered, certified=certified, keeps=())",
         (f"{SEALING}::test_what_is_planned_does_not_hang_on_what_is_sealed",),
@@ -33,7 +34,7 @@ FAULTS = [
     Fault(
         "plans see the final choice",
         "A study that goes on plans with what all answers said at its end, the sealed ones included.",
-        POLICY,
+        STATE,
         "return hidden.seen(self.view.belief, self.view.best)",
         "return hidden",
         (
@@ -53,7 +54,7 @@ FAULTS = [
     Fault(
         "guardrails cost nothing",
         "What is certified of the guardrails is certified with the whole level, beside the certificate.",
-        POLICY,
+        STATE,
         "(1 - KEEPING - EXCLUDING) * level if rails else level",
         "level",
         ("policies/waves/test_guardrails.py::test_the_parts_of_a_level_add_up_to_it",),
@@ -61,7 +62,7 @@ FAULTS = [
     Fault(
         "every choice has the whole level",
         "All answers choose among several decisions, and each has the whole level.",
-        POLICY,
+        STATE,
         "level, rails = part * level, self.problem.guardrails",
         "rails = self.problem.guardrails",
         (f"{SEALING}::test_each_decision_of_the_list_has_its_part_of_the_level",),
@@ -81,6 +82,14 @@ FAULTS = [
         "factor(DRAWN * level / n) *",
         "factor(DRAWN * level) *",
         (f"{SEALING}::test_the_draw_of_a_finite_population_is_bounded_for_all_actions_together",),
+    ),
+    Fault(
+        "old waves prove something of decisions that came later",
+        "Statements that are made again bound decisions that were chosen after they were made.",
+        STATE,
+        "exists, keeps = np.isin(np.arange(self.problem.size), self.offered), list[float]()",
+        "exists, keeps = np.ones(self.problem.size, dtype=bool), list[float]()",
+        ("study/test_decisions.py::test_what_was_proved_before_a_decision_was_added_says_nothing_of_it",),
     ),
     Fault(
         "new decisions are certified by old waves",
@@ -148,7 +157,7 @@ FAULTS = [
     Fault(
         "sealed answers choose the end",
         "Where sealed answers end a study, what is left of the level is spent on saying more.",
-        POLICY,
+        STATE,
         "if self.over or self.settled:",
         "if self.over:",
         ("study/test_levels.py::test_where_what_is_sealed_ends_a_study_nothing_more_is_spent[0.1]",),

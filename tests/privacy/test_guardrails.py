@@ -9,7 +9,8 @@ from tests.helpers import random_problem
 from voxpop.model.guardrails import Guardrail, Rule
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Feedback, Plan
-from voxpop.policies.waves.policy import Waves, WavesState
+from voxpop.policies.waves.policy import Waves
+from voxpop.policies.waves.state import WavesState
 from voxpop.privacy import Private, Simulated
 from voxpop.privacy.ball import candidates
 from voxpop.privacy.none import NoPrivacy

@@ -15,8 +15,8 @@ from voxpop.errors import Array, InputError
 from voxpop.gp.belief import Belief, all_rows, belief_of, shown_in
 from voxpop.journal.journal import Course
 from voxpop.model.words import number
-from voxpop.policies.waves.policy import WavesState
 from voxpop.policies.waves.sealing import revised, split_pilot
+from voxpop.policies.waves.state import WavesState
 from voxpop.report.drawing import inline, png
 from voxpop.report.figures import DRAWINGS, draw, figure, overview, pictures
 from voxpop.report.figures.decision import slice_along

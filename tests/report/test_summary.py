@@ -12,7 +12,7 @@ from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Forecast
 from voxpop.model.words import percent
 from voxpop.policies import make_policy
-from voxpop.policies.waves.policy import WavesState
+from voxpop.policies.waves.state import WavesState
 from voxpop.report.stakes import stakes_of
 from voxpop.report.summary import certified, describe, expectation, number, summarise
 from voxpop.report.tables import wave_table

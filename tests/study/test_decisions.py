@@ -1,6 +1,7 @@
 """Decisions that are added or withdrawn while a study runs: what is certified follows."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 
 from tests.helpers_cli import refusal
 from voxpop.errors import InputError
+from voxpop.journal.journal import Amended
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import Evidence, Problem
-from voxpop.policies.waves.policy import WavesState
+from voxpop.model.problem import Evidence, Problem, Shocks
+from voxpop.policies.waves.sealing import PILOT_SEALED
+from voxpop.policies.waves.state import WavesState
 from voxpop.study.study import Study
 
 VALUES = [0.0, 0.2, 0.4, 0.6, 0.8]
@@ -152,3 +155,95 @@ def test_what_cannot_be_changed_is_refused() -> None:
     other = Study(PROBLEM, "dpbe")
     with pytest.raises(InputError, match="the policy 'dpbe' decides among the decisions that it began with; use waves"):
         other.change_decisions(Decisions(VALUES[1:]))
+
+
+def test_a_wave_that_is_taken_back_leaves_the_decisions_as_they_were() -> None:
+    study = Study(PROBLEM, tolerance=0.02)
+    tell(study)
+    left = [0.2, 0.4, 0.5, 0.6, 0.8]
+    study.change_decisions(Decisions(left))
+    before, asked = of(study), study.ask()
+    for _ in range(2):  # and again
+        tell(study)
+        study.take_back()
+        now = of(study)
+        assert now.withdrawn == before.withdrawn == (0,)
+        assert now.used == before.used == 1
+        assert np.isinf(now.upper[5]) == np.isinf(before.upper[5])  # nothing was sealed about 0.5 when it was chosen
+        assert now.certificate == pytest.approx(before.certificate)
+        assert now.active.tolist() == before.active.tolist()
+        assert now.centre == pytest.approx(before.centre)
+        assert study.ask() == asked
+    study.change_decisions(Decisions(left))  # says nothing new
+    assert len(study.course.menus) == 1
+
+
+def test_what_was_proved_before_a_decision_was_added_says_nothing_of_it() -> None:
+    study = Study(PROBLEM, tolerance=0.02)
+    tell(study)
+    told = of(study)
+    study.change_decisions(Decisions([*VALUES, 0.5]))
+    tell(study)
+    first, one, two = (course.state for course in study.course.replayed())
+    assert isinstance(one, WavesState)
+    assert first.active.tolist() == list(range(5))
+    assert one.withdrawn == (5,)
+    assert 5 not in one.active
+    assert one.upper[5] == first.upper[5]
+    assert one.certificate == pytest.approx(told.certificate)
+    assert 5 in of(study).offered
+    assert two is study.state
+
+
+def test_wider_limits_of_rewards_leave_the_decisions_as_they_were() -> None:
+    problem = replace(PROBLEM, reward_range="-9:9")
+    study = Study(problem)
+    tell(study)
+    study.change_decisions(Decisions([0.2, 0.4, 0.5, 0.6]))
+    before, known = of(study), study.course.known[-1]
+    study.change_reward_range("-10:10")
+    assert of(study).withdrawn == before.withdrawn
+    assert study.course.known[-1].left == known.left
+    assert of(study).active.tolist() == before.active.tolist()
+
+
+def test_what_was_withdrawn_stays_so_when_statements_age() -> None:
+    study = Study(PROBLEM, tolerance=0.05, drift=1e-5)
+    tell(study)
+    while study.ended is None:
+        tell(study)
+    study.change_decisions(Decisions([0.0, 0.2, 0.4, 0.6]))
+    study._add(Amended(passed=200_000))
+    assert of(study).active.tolist() == [0, 1, 2, 3]  # of those that are left anything may have become the best
+
+
+def test_of_a_study_in_which_nobody_was_asked_the_whole_pilot_decides_again() -> None:
+    study = Study(PROBLEM, answer_cost=1e6)
+    assert study.ask() is None
+    study.change_decisions(Decisions([0.2, 0.4, 0.5, 0.6]))
+    begun = Study(replace(PROBLEM, decisions=Decisions([0.2, 0.4, 0.5, 0.6])), answer_cost=1e6)
+    assert study.ask() is None
+    assert begun.ask() is None
+    assert study.best.estimate == pytest.approx(begun.best.estimate)
+
+
+def test_of_sealed_averages_that_are_planned_with_it_is_known_how_much_shocks_add_to_their_noise() -> None:
+    study = Study(PROBLEM)
+    tell(study)
+    state = of(study)
+    assert state.evidence is not None
+    calm, shaken = (
+        state.evidence.rows(PROBLEM.showing([], Shocks(variance)), state.history) for variance in (0.0, 1.0)
+    )
+    assert calm[1].rounds == pytest.approx(shaken[1].noise - calm[1].noise)
+    size = len(calm[0])
+    assert calm[0].rounds == pytest.approx((np.eye(size) + 1) / PILOT_SEALED)
+
+
+def test_answers_that_are_attached_later_leave_the_decisions_as_they_were() -> None:
+    study = Study(PROBLEM)
+    study.change_decisions(Decisions([0.0, 0.2, 0.5, 0.8]))
+    study.attach({"decisions": [[0.4], [0.5], [0.6]], "mean": [0.9, 0.2, 0.9], "count": 40})
+    assert of(study).withdrawn == (2, 3)
+    assert study.best.decision in ([0.2], [0.5])
+    assert study.course.known[-1].left == 4

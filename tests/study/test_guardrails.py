@@ -207,3 +207,44 @@ def test_a_service_and_other_policies_refuse_guardrails(main: Main) -> None:
     path.write_text(path.read_text().replace('name = "waves"', 'name = "dpbe"'))
     with pytest.raises(InputError, match="policy 'dpbe' knows no guardrails"):
         read_study_file(path)
+
+
+METRICS = ("retention", "complaints")
+CHANGED = "the decisions of a study with guardrails or most_loss cannot change"
+
+
+@pytest.mark.parametrize("prices", [[3.0, 4.0, 5.0], [3.0, 4.0, 4.25, 5.0]])
+@pytest.mark.parametrize(
+    "rules", [RULES, {"today": {"price": 4.0}, "ignore": ["retention", "complaints"], "most_loss": 0.5}]
+)
+def test_decisions_do_not_change_where_what_is_tried_rests_on_them(rules: dict[str, Any], prices: list[float]) -> None:
+    made = Study.from_pilot(pilot(), 50_000, step={"price": 0.5}, parameter=["price"], **rules)
+    with pytest.raises(InputError, match=CHANGED):
+        made.change_decisions([{"price": price} for price in prices])
+
+
+@pytest.mark.parametrize("values", ["[3.0, 4.0, 5.0]", "[3.0, 4.0, 4.5, 5.0, 6.0]"])
+def test_a_study_file_with_guardrails_whose_decisions_were_changed_is_refused(main: Main, values: str) -> None:
+    pilot().drop(columns="complaints").to_csv("pilot.csv", index=False)
+    chosen = ["--guardrail", "retention >= -5%", "--today", "price=4", "--horizon", "50000"]
+    assert main("calibrate", "pilot.csv", *chosen).code == 0
+    assert main("ask", "study.toml", "--template", "wave.csv").code == 0
+    people(pd.read_csv("wave.csv"), 1).to_csv("wave.csv", index=False)
+    assert main("tell", "study.toml", "wave.csv").code == 0
+    path = Path("study.toml")
+    path.write_text(path.read_text().replace("[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]", values))
+    done = main("status", "study.toml")
+    done = main("ask", "study.toml") if done.code == 0 else done
+    assert done.code == 2
+    assert CHANGED in " ".join(done.err.split())
+
+
+def test_the_horizon_of_a_study_with_guardrails_may_be_changed_in_its_file(main: Main) -> None:
+    pilot().drop(columns="complaints").to_csv("pilot.csv", index=False)
+    assert main("calibrate", "pilot.csv", "--guardrail", "retention >= 0.5", "--horizon", "50000").code == 0
+    assert main("ask", "study.toml", "--template", "wave.csv").code == 0
+    path = Path("study.toml")
+    path.write_text(path.read_text().replace("horizon = 50000", "horizon = 60000"))
+    done = main("status", "study.toml")
+    assert done.code == 0, done.err
+    assert "60,000 rounds instead of 50,000" in done.err

@@ -17,7 +17,7 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan, Tally
 from voxpop.policies.waves import Waves
-from voxpop.policies.waves.policy import ASIDE, LOOK
+from voxpop.policies.waves.state import ASIDE, LOOK
 from voxpop.privacy import Entry, NoPrivacy
 from voxpop.simulation.people import GPPeople
 

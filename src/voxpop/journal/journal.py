@@ -186,7 +186,7 @@ class Course(Defined):
     known: tuple[Known, ...] = ()  # before the first wave, and after each
     events: int = 0
     passed: tuple[tuple[int, int], ...] = ()  # rounds without a wave, and how many waves were over then
-    menus: tuple[tuple[int, tuple[int, ...]], ...] = ()  # how many waves were over, and what was withdrawn
+    menus: tuple[tuple[int, int, tuple[int, ...]], ...] = ()  # waves and decisions before, and what was withdrawn
 
     @classmethod
     def begin(cls, definition: Definition) -> Self:
@@ -214,7 +214,7 @@ class Course(Defined):
                 last = self.closed[-1]
                 kept = replace(before, wave=Wave(last.plan, last.release), entries=self.entries)
                 kept = replace(kept, ended=None, early=False, events=course.events, passed=self.passed)
-                kept = kept._waited(self)
+                kept = replace(kept, menus=self.menus)._waited(self)
                 spent = self.concluded.state.otherwise().spent  # what was said stays said
                 return replace(kept, state=changed(kept.state, spent=spent))
             case Amended(passed=int(rounds)):
@@ -223,17 +223,11 @@ class Course(Defined):
                 passed = (*self.passed, (len(self.closed), rounds))
                 return replace(now, state=state, passed=passed, ended=None, early=False, events=course.events)
             case Amended(withdrawn=tuple(withdrawn)):
-                if not isinstance(self.policy, Offering):
-                    raise InputError(
-                        f"the policy {self.policy.name!r} decides among the decisions that it began with; use waves, "
-                        "or begin a new study"
-                    )
                 problem = extended(self.problem, event.points, event.labels)
                 now = replace(self.concluded, definition=replace(self.definition, problem=problem))
-                state = self.policy.offering(problem, now.state, withdrawn)
-                menus = (*self.menus, (len(self.closed), withdrawn))
-                made = replace(now, state=state, menus=menus, ended=None, early=False, events=course.events)
-                return replace(made, known=(*self.known[:-1], Known.of(made.definition, state)))
+                menus = (*self.menus, (len(self.closed), self.problem.size, withdrawn))
+                now = replace(now, menus=menus, ended=None, early=False, events=course.events)
+                return now._offering(withdrawn)
             case Amended(horizon, pilot, reward_range):
                 problem = self.problem
                 problem = replace(
@@ -250,7 +244,7 @@ class Course(Defined):
                     state = changed(again.state, spent=self.concluded.state.spent)
                     return replace(kept, state=state, ended=None, early=False)
                 if pilot:
-                    begun = self.begin(definition)
+                    begun = self.begin(definition)._waited(self)
                     return replace(course, definition=definition, ended=None, state=begun.state, known=begun.known)
                 now = self.concluded
                 amended = replace(now, definition=definition, ended=None, early=False, events=course.events)
@@ -274,6 +268,8 @@ class Course(Defined):
     def replayed(self, anew: bool = False) -> Iterator[Self]:
         """Yield the course before the first wave and after each that is over; learn the last `anew`, if wanted."""
         course = self.begin(self.definition)
+        if later := self._later(0):
+            course = course._offering(later)
         yield course
         for done in self.closed:
             course = course._waited(self)
@@ -287,10 +283,24 @@ class Course(Defined):
         for waves, rounds in whole.passed:
             if waves == len(self.closed):
                 course = replace(course, state=self.watching.passed(self.problem, course.state, rounds))
-        for waves, withdrawn in whole.menus:
-            if waves == len(self.closed) and isinstance(self.policy, Offering):
-                course = replace(course, state=self.policy.offering(self.problem, course.state, withdrawn))
+        for number, (waves, _, withdrawn) in enumerate(whole.menus, 1):
+            if waves == len(self.closed):
+                course = course._offering((*withdrawn, *whole._later(number)))
         return course
+
+    def _later(self, number: int) -> tuple[int, ...]:
+        """List the decisions that did not exist yet when they had changed so many times."""
+        return tuple(range(self.menus[number][1], self.problem.size)) if number < len(self.menus) else ()
+
+    def _offering(self, withdrawn: tuple[int, ...]) -> Self:
+        """Return the course once decisions were withdrawn, or added to its problem."""
+        if not isinstance(self.policy, Offering):
+            raise InputError(
+                f"the policy {self.policy.name!r} decides among the decisions that it began with; use waves, "
+                "or begin a new study"
+            )
+        state = self.policy.offering(self.problem, self.state, withdrawn)
+        return replace(self, state=state, known=(*self.known[:-1], Known.of(self.definition, state)))
 
     def _learned(self, feedback: Feedback) -> Self:
         """Close the open wave with its feedback."""
@@ -442,7 +452,7 @@ def extended(problem: Problem, points: Iterable[Iterable[float]], labels: Iterab
         raise InputError("a prior mean for each decision says nothing of a new one; begin a new study")
     own = problem.decisions
     names = None if own.labels is None else [*own.labels, *labels]
-    return replace(problem, decisions=Decisions([*own.points.tolist(), *more], names))
+    return problem.among(Decisions([*own.points.tolist(), *more], names))
 
 
 def fold(definition: Definition, events: Iterable[Event]) -> Course:

@@ -313,6 +313,14 @@ class Problem:
         """How people's answers about all metrics vary together, (metrics, metrics)."""
         return correlation_of(self.guardrails)
 
+    def among(self, decisions: Decisions) -> Problem:
+        """Return the problem with other decisions, among them the one in force today, in its guardrails as well."""
+        rails = tuple(replace(one, problem=replace(one.problem, decisions=decisions)) for one in self.guardrails)
+        today = self.today
+        if today is not None:
+            today = decisions.points.tolist().index(self.decisions.points[today].tolist())
+        return replace(self, decisions=decisions, guardrails=rails, today=today)
+
     @property
     def size(self) -> int:
         """n, the number of actions."""

@@ -292,11 +292,8 @@ class Study(BaseStudy):
         study = cls.load(memory, newest)
         before, horizon = study.problem.horizon, given.problem.horizon
         offered = given.problem.decisions
-        alike = same_scale(study.problem.decisions, offered)
         beta = given.problem.beta if gives_beta else study.problem.beta  # or else that of the first horizon
-        decisions = study.problem.decisions if alike else offered
-        kept = replace(given.problem, decisions=decisions, horizon=before, beta=beta)
-        kept = replace(kept, reward_range=study.problem.reward_range)
+        kept = replace(as_begun(given.problem, study.problem), beta=beta)
         if study.differs_from(replace(given, problem=kept)):
             raise InputError(
                 f"{path} was changed after its study began, and only its horizon, reward_range and "
@@ -607,7 +604,7 @@ class Study(BaseStudy):
         named = [places[row] for row in rows if row in places]
         new = [place for place, row in enumerate(rows) if row not in places]
         withdrawn = tuple(sorted(set(range(len(known))) - set(named)))
-        before = self._course.menus[-1][1] if self._course.menus else ()
+        before = self._course.menus[-1][2] if self._course.menus else ()
         if not new and withdrawn == before:
             return
         if self._course.wave is not None:
@@ -630,6 +627,21 @@ class Study(BaseStudy):
                 "narrower; leave it as it was"
             )
         self._add(Amended(reward_range=self.direction.problem(replace(told, reward_range=reward_range)).reward_range))
+
+
+def as_begun(given: Problem, begun: Problem) -> Problem:
+    """Return what a study file says, with what may be changed in it as it was when the study began."""
+    known, today = begun.decisions, given.today
+    alike = same_scale(known, given.decisions)
+    if today is not None:
+        alike &= given.decisions.points[today].tolist() in known.points.tolist()
+    found = given.among(known) if alike else given
+    rails = found.guardrails
+    if len(rails) == len(begun.guardrails):
+        were = [one.problem for one in begun.guardrails]
+        told = [replace(one.problem, horizon=was.horizon, beta=was.beta) for one, was in zip(rails, were, strict=True)]
+        rails = tuple(replace(one, problem=problem) for one, problem in zip(rails, told, strict=True))
+    return replace(found, horizon=begun.horizon, reward_range=begun.reward_range, guardrails=rails)
 
 
 def same_scale(known: Decisions, others: Decisions) -> bool:

@@ -15,8 +15,8 @@ from voxpop.model.waves import End, Feedback, Plan, Tally, changed
 from voxpop.policies.waves.outlook import Outlook
 from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.rails import Rail, kept, nearest, rails_of, recommended, trials
+from voxpop.policies.waves.sealing import PILOT_SEALED, Model, Statement, split_metrics, split_pilots, split_wave
 from voxpop.policies.waves.sealing import Evidence as Sealed
-from voxpop.policies.waves.sealing import Model, Statement, split_metrics, split_pilots, split_wave
 from voxpop.simulation.people import GPPeople, SeveralMetrics
 from voxpop.simulation.runs import Run, Scenario, simulate
 
@@ -96,6 +96,14 @@ def test_the_pilot_is_split_by_one_draw() -> None:
         ]
     )
     assert abs(np.corrcoef((rows - truths).T)[0, 1]) < 5 / np.sqrt(len(rows))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_how_much_of_the_pilots_noise_is_shocks_is_known_of_every_metric(alone: bool) -> None:
+    problem = answered(guarded(), people=30)
+    problem = replace(problem, guardrails=()) if alone else problem
+    for planned, _ in split_pilots(problem, 0):
+        assert planned.rounds == pytest.approx((np.eye(len(planned)) + 1) / (1 - PILOT_SEALED))
 
 
 @pytest.mark.parametrize(("text", "side"), [("g >= 0.1", -1), ("g >= today - 0.1", -1), ("g >= -10%", 1)])

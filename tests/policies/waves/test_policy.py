@@ -20,8 +20,9 @@ from voxpop.model.state import State
 from voxpop.model.waves import End, Feedback, Plan, Tally
 from voxpop.policies import make_policy
 from voxpop.policies.waves.outlook import Outlook
-from voxpop.policies.waves.policy import MOST_WAVES, Waves, WavesState
+from voxpop.policies.waves.policy import MOST_WAVES, Waves
 from voxpop.policies.waves.sealing import SEALED
+from voxpop.policies.waves.state import WavesState
 from voxpop.privacy import Private
 from voxpop.study.study import Study
 

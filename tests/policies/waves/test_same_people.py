@@ -17,7 +17,7 @@ from voxpop.model.problem import Evidence as Pilot
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Answered, Feedback, Plan, Tally, changed, in_blocks
-from voxpop.policies.waves.policy import Waves, WavesState
+from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.sealing import (
     APART,
     DRAWN,
@@ -29,6 +29,7 @@ from voxpop.policies.waves.sealing import (
     split_pilot,
     split_wave,
 )
+from voxpop.policies.waves.state import WavesState
 
 ARMS, LEVEL, STAYING = np.array([0, 3, 7]), 0.05, ("panel", "everybody")
 

@@ -13,7 +13,7 @@ from voxpop.errors import Array
 from voxpop.gp.belief import Rows, all_rows, own_noise, pilot_rows
 from voxpop.model.problem import TRUST, Indices, Problem
 from voxpop.model.waves import End, Feedback, Plan, Tally, changed
-from voxpop.policies.waves.policy import FIRST, LISTED, LOOK, Waves, WavesState
+from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.sealing import (
     DRAWN,
     PILOT_SEALED,
@@ -29,6 +29,7 @@ from voxpop.policies.waves.sealing import (
     split_wave,
     wider,
 )
+from voxpop.policies.waves.state import FIRST, LISTED, LOOK, WavesState
 from voxpop.privacy import Private
 
 DRAWS, LEVEL = 20_000, 0.1

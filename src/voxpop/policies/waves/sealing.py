@@ -159,13 +159,15 @@ def together(rows: Sequence[Rows], problems: Sequence[Problem], added: Sequence[
     root = block_diag(*people)
     noise = root @ (usual if alike is None else alike) @ root.T + block_diag(*added)
     points, residual = (np.concatenate(parts) for parts in zip(*((r.points, r.residual) for r in rows), strict=True))
-    return Rows(points, residual, noise)
+    known = [each.rounds for each in rows if each.rounds is not None]
+    return Rows(points, residual, noise, block_diag(*known) if len(known) == len(rows) else None)
 
 
 def cut(rows: Rows, metric: int, size: int) -> Rows:
     """Return the averages of one metric, of so many of each."""
     at = slice(metric * size, (metric + 1) * size)
-    return Rows(rows.points[at], rows.residual[at], rows.noise[at, at])
+    rounds = None if rows.rounds is None else rows.rounds[at, at]
+    return Rows(rows.points[at], rows.residual[at], rows.noise[at, at], rounds)
 
 
 def _scattered(problems: Sequence[Problem], plan: Plan, feedback: Feedback) -> Array | None:
@@ -383,12 +385,17 @@ class Evidence:
     def rows(self, shown: Problem, history: Iterable[Answered]) -> list[Rows]:
         """Return the sealed averages, to be pooled with the others and with the noise to expect, as these are."""
         points = wider(self.problem).decisions.points
-        noises = {
-            plan.wave: (1 - plan.sealed) / plan.sealed * total_noise(shown, plan, feedback)
+        asked = {
+            plan.wave: (
+                (1 - plan.sealed) / plan.sealed * total_noise(shown, plan, feedback),
+                shown.shock_noise(plan.turns) / plan.sealed,
+            )
             for plan, feedback in history
             if plan.sealed
         }
-        found = [Rows(points[part.arms], part.residual, noises.get(part.wave, part.noise)) for part in self.parts]
+        pilot = [(part.noise, (np.eye(len(part.arms)) + 1) / PILOT_SEALED) for part in self.parts if not part.wave]
+        told = [asked[part.wave] if part.wave else pilot[0] for part in self.parts]
+        found = [Rows(points[part.arms], part.residual, *noise) for part, noise in zip(self.parts, told, strict=True)]
         ages = [self.now - part.first - part.length / 2 for part in self.parts]
         return [faded(self.problem, rows, self.drift * age) for rows, age in zip(found, ages, strict=True)]
 
