@@ -68,7 +68,7 @@ FAULTS = [
     Fault(
         "a delivery ends with its sender",
         "A message that was being sent when a process died is never sent again.",
-        "service/outbox/deliveries.py",
+        "service/outbox/receivers.py",
         'values = {"due": now + LEASE, "attempts": part.attempts + 1}',
         'values = {"due": now + LEASE, "attempts": part.attempts + 1, "state": "failed"}',
         (f"{WEBHOOKS}::test_what_was_being_sent_when_a_process_died_is_sent_again",),
@@ -76,7 +76,7 @@ FAULTS = [
     Fault(
         "what happened is told without a cursor",
         "Every look tells everything that ever happened again.",
-        "service/outbox/happenings.py",
+        "service/outbox/courier.py",
         'values = {"seq": row.seq + len(events), "body": json.dumps(now)}',
         'values = {"seq": row.seq, "body": json.dumps(now)}',
         (f"{WEBHOOKS}::test_everything_that_happens_is_told_once_in_order_and_signed",),
@@ -85,7 +85,7 @@ FAULTS = [
         "an end is not told",
         "A study that is ended and deleted before anyone looks is gone without a word.",
         "service/study/life.py",
-        "        deliveries.tell_last(connection, study)\n",
+        "        receivers.tell_last(connection, study)\n",
         "",
         (f"{WEBHOOKS}::test_nothing_is_lost_when_it_happens_while_nobody_listens_at_the_database",),
     ),
@@ -132,7 +132,7 @@ FAULTS = [
     Fault(
         "owners reach receivers of others",
         "The owner of one study sends again what was told of another.",
-        "service/outbox/deliveries.py",
+        "service/outbox/receivers.py",
         '(study is not None and row.study != study):\n            raise Refusal(404, f"there is no delivery',
         'False:\n            raise Refusal(404, f"there is no delivery',
         (f"{CONNECT}::test_an_owner_reaches_no_receiver_of_others",),

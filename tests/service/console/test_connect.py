@@ -11,8 +11,7 @@ from tests.service.world import STUDY
 from voxpop.service import audit, operators
 from voxpop.service.console.connect import link_of, sheet_of
 from voxpop.service.keys import new_key
-from voxpop.service.outbox.deliveries import list_deliveries
-from voxpop.service.outbox.receivers import list_hooks
+from voxpop.service.outbox.receivers import list_deliveries, list_hooks
 from voxpop.service.study.status import notes_of
 
 PLACE, ALL = f"/studies/{STUDY}/connect", "/system/webhooks"
