@@ -226,10 +226,10 @@ def entered(tables: dict[str, Any], typed: Typed) -> dict[str, Any]:
             if typed[field.name]:
                 table[field.option.name] = field.read(typed[field.name])
                 made |= {field.table: table} if field.table else {}
-    _require_dates(_table(made, "calendar"))
     model = require_choice("trust model", typed.get("privacy_model", ""), [NoPrivacy.model, *RELEASES])
     promise = made.pop("privacy", {})  # read even if nothing is promised: what is typed is not ignored silently
     made = {name: value for name, value in made.items() if value != {}}
+    _require_dates(made)
     if model == NoPrivacy.model:
         return made
     if _table(tables, "privacy").get("model") != model:  # what the file said was about another one
@@ -237,18 +237,16 @@ def entered(tables: dict[str, Any], typed: Typed) -> dict[str, Any]:
     return {**made, "privacy": {"epsilon": EPSILON, **promise, "model": model}}
 
 
-def _require_dates(table: dict[str, Any]) -> None:
+def _require_dates(tables: dict[str, Any]) -> None:
     """Refuse a calendar that lacks something or cannot be used, at the field that is to blame."""
-    for field in CALENDAR if table else ():
-        if field.option.required and field.option.name not in table:
+    for field in CALENDAR if "calendar" in tables else ():
+        if field.option.required and field.option.name not in tables["calendar"]:
             label, example = field.option.label, field.option.example
             raise FieldRefusal(field.name, f"“{label}” is empty; a calendar needs it, such as {example}")
-    known = {field.option.name for field in CALENDAR}
     try:
-        _ = Calendar(**{name: value for name, value in table.items() if name in known}) if table else None
+        calendar_of(Path("study"), tables)
     except InputError as error:
-        blamed = (field.name for field in CALENDAR if f"calendar.{field.option.name}" in str(error))
-        raise FieldRefusal(next(blamed, CALENDAR[0].name), str(error)) from None
+        raise blamed(error) from None
 
 
 def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
