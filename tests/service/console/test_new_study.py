@@ -589,6 +589,7 @@ def rehearse(browser: Browser, **fields: str) -> str:
     def over() -> bool:
         files = {name: (None, value) for name, value in usual.items()}
         shown.append(browser.client.post("/new/rehearsal", files=files, headers=headers).text)
+        usual["poll"] = "yes"
         return "Rehearsing:" not in shown[-1]
 
     until(over, "the end of the rehearsal", pause=0.1)
@@ -619,7 +620,7 @@ def test_a_rehearsal_survives_leaving_the_page_and_no_error_replaces_it(
     assert "This is about earlier settings." in operator.get(changed.headers["location"]).text
     monkeypatch.setattr(new_study, "SECONDS", 0.0)
     failed = rehearse(operator, text="", horizon="900")
-    assert "there was no time to rehearse" in failed
+    assert "There was no time to rehearse" in failed
     assert "What was found before is below." in failed
     assert "means of" in failed
 

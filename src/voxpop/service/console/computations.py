@@ -87,10 +87,10 @@ Promise = tuple[str, Mapping[str, Any] | None]  # what it is called, and the tab
 class Job:
     """A computation that goes on while nobody waits for it."""
 
+    over: bool = False  # set last, and first in a copy: what is over has all else
     done: int = 0  # parts of it
     found: Any = None
     error: str = ""
-    over: bool = False
 
 
 class Computations:

@@ -501,13 +501,18 @@ class NewStudyScreen(Screens):
         """Begin to rehearse what is in the form, or to compare the trust models; or say how far that is."""
         _, text, typed = self._sent(sent)
         tables, compare = entered(parse_study(Path("study"), text), typed), sent.text("compare") == "yes"
-        found = self._rehearsal(typed.get("name", ""), tables, compare, begin=True)
+        found = self._rehearsal(typed.get("name", ""), tables, compare, begin=True, again=not sent.text("poll"))
         if "hx-request" in request.headers:
             return html(render("parts/rehearsal", session, request.url.path, rehearsal=found))
         return self.console.moved(request, f"/studies/{typed['name']}/plan/{'people' if compare else 'rehearsal'}")
 
-    def _rehearsal(self, study: str, tables: dict[str, Any], compare: bool, begin: bool) -> dict[str, Any]:
-        """Say how far the rehearsal of a study is, and what it has found; begin it if it is not known."""
+    def _rehearsal(
+        self, study: str, tables: dict[str, Any], compare: bool, begin: bool, again: bool = False
+    ) -> dict[str, Any]:
+        """Say how far the rehearsal of a study is, and what it has found; begin it if it is not known.
+
+        One that has failed begins again only if somebody wants it again.
+        """
         made = [tables.get("privacy")]
         if compare:
             models = [kind.model for kind in TRUST if self._second or kind.second is None]
@@ -519,8 +524,9 @@ class NewStudyScreen(Screens):
         key = hashlib.sha256(msgspec.json.encode((told, promises, most))).hexdigest()
         given = {"tables": tables, "promises": promises, "most": most, "seconds": seconds}
         job = self.rehearsals.known(key)
-        if begin and (job is None or (job.over and not any(price["runs"] for price in job.found or ()))):
+        if begin and (job is None or (again and job.over and not any(price["runs"] for price in job.found or ()))):
             job = from_thread.run(partial(self.rehearsals.begin, key, "rehearse", **given))
+        job = None if job is None else replace(job)  # as it is now: it goes on while the page is made
         good = job is not None and bool(job.found) and any(price["runs"] for price in job.found)
         if job is not None and good:
             self._results[f"{study} {compare}"] = key, job.found
