@@ -130,7 +130,7 @@ def test_keys_are_made_listed_and_revoked(voxpop: Command, tmp_path: Path) -> No
     assert not (tmp_path / "boss.key").exists()
     listed = voxpop("keys", "list", *place).out
     assert [line.split()[:3] for line in listed.splitlines()[1:]] == [
-        ["boss", "viewer", "tea"],
+        ["boss", "member", "tea"],
         ["me", "operator", "all"],
     ]
     assert key not in listed
