@@ -52,9 +52,9 @@ FAULTS = [
     Fault(
         "translated addresses pass",
         "An address of IPv6 that a gateway makes into a private one of IPv4 is let through.",
-        "service/outbox/receivers.py",
-        "            if inner in TRANSLATED:",
-        "            if False:",
+        "client/addresses.py",
+        '"::ffff:0:0:0", "64:ff9b::")',
+        '"::ffff:0:0:0")',
         (INSIDE,),
     ),
     Fault(

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from email.message import EmailMessage
-from functools import cache
+from functools import cache, partial
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
@@ -161,15 +161,14 @@ def post_mail(outside: Outside, address: str, body: str) -> None:
     link = f"\n\n{outside.url}/studies/{said['study']}" if outside.url and said["study"] else ""
     letter.set_content(said["sentence"] + link + "\n")
     server = urlsplit(outside.smtp)
-    kind: Any = smtplib.SMTP_SSL if server.scheme == "smtps" else smtplib.SMTP
-    tls = _tls()
-    own = {"context": tls} if server.scheme == "smtps" else {}
-    with kind(server.hostname or "", server.port or 0, timeout=SECONDS, **own) as connection:
+    safe = server.scheme == "smtps"
+    kind: Any = partial(smtplib.SMTP_SSL, context=_tls()) if safe else smtplib.SMTP
+    with kind(server.hostname or "", server.port or 0, timeout=SECONDS) as connection:
         connection.ehlo()
-        if server.scheme == "smtp" and connection.has_extn("starttls"):
-            connection.starttls(context=tls)
-            own = {"context": tls}
-        if server.username and not own:
+        if not safe and connection.has_extn("starttls"):
+            connection.starttls(context=_tls())
+            safe = True
+        if server.username and not safe:
             raise InputError("the mail server offers no encryption, and its password would be read on the way")
         if server.username:
             connection.login(unquote(server.username), unquote(server.password or ""))

@@ -24,6 +24,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import sqlalchemy as sa
 
+from voxpop.client.addresses import embedded
 from voxpop.errors import InputError, require_choice
 from voxpop.journal.journal import Event, Finished, Opened, Released
 from voxpop.model.words import counted
@@ -48,7 +49,6 @@ WAITS = (5.0, 300.0, 1800.0, 7200.0, 18000.0, 36000.0, 50400.0, 72000.0, 86400.0
 LEASE = 60.0  # seconds after which a delivery whose sender died is sent again
 KEPT = 30 * 86400.0  # seconds for which what was told, or could not be, is listed
 MOST_LISTED = 200
-TRANSLATED = ip_network("64:ff9b::/96")  # addresses of IPv6 that a gateway makes into those of IPv4
 
 
 class Happening(StrEnum):
@@ -85,11 +85,7 @@ class Outside:
 
     def may_reach(self, address: Address) -> bool:
         """Return True for an address of the public internet, or of a network that is allowed."""
-        inner = address
-        if isinstance(inner, IPv6Address):
-            inner = inner.ipv4_mapped or inner.sixtofour or inner
-            if inner in TRANSLATED:
-                inner = IPv4Address(int(inner) & 0xFFFFFFFF)
+        inner = (isinstance(address, IPv6Address) and address.sixtofour) or embedded(address)
         if any(one in network for one in {address, inner} for network in self.allowed):
             return True
         return inner.is_global and not inner.is_multicast

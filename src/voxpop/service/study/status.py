@@ -201,7 +201,7 @@ def status_of(context: Context, study: str) -> Status:
         holds = _holds(context, connection, row, snapshot, now)
         collects = row.stage == Stage.COLLECTING and snapshot.wave is not None
         answered = max(funnel.answered, context.shuffled.get(study, 0)) if collects else 0
-        closing = _closing(context, connection, row, snapshot, answered) if collects else None
+        closing = _closing(connection, row, snapshot, answered) if collects else None
     plan, asked = snapshot.pending, dated(snapshot, row, now)
     found = Status(
         study=study,
@@ -254,9 +254,9 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
     return holds
 
 
-def _closing(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, answered: int) -> WaveClosing:
+def _closing(connection: sa.Connection, row: Any, snapshot: Snapshot, answered: int) -> WaveClosing:
     """Say what it would mean to close the wave now."""
-    why = collecting.why_open(context, Invitations(connection, row.id, row.wave), snapshot)
+    why = collecting.why_open(Invitations(connection, row.id, row.wave), snapshot)
     if not why and row.life == Life.PAUSED:
         why = "the study is paused; resume it first"
     if why:
