@@ -17,6 +17,7 @@ from tests.service.console.browser import patience
 from tests.service.world import add_operator
 from voxpop.service import logs, operators
 from voxpop.service.keys import new_key
+from voxpop.service.outbox.receivers import Hook, Outside, set_hook
 
 FOLDER = ROOT / "docs/console"
 DESK: ViewportSize = {"width": 1280, "height": 800}
@@ -90,6 +91,15 @@ def of_studies(it: Visit) -> None:
     keep_part("people", page, "header", "main")
 
 
+def of_connections(it: Visit, town: places.Town) -> None:
+    """Show how a study is connected with others."""
+    town.coordinator.note("espresso", 2, "holiday week", "ada")
+    ann = Hook("ann", "ann@example.org", "email", "espresso", ["study.finished"])
+    set_hook(town.coordinator.database, ann, town.clock(), Outside(smtp="smtp://mail.example.org"), "ada")
+    it.go("/studies/espresso/connect")
+    keep_part("connections", it.page, "header", "main")
+
+
 def of_a_new_study(it: Visit, folder: Path) -> None:
     """Show how a study is made from a pilot."""
     page = it.page
@@ -142,6 +152,7 @@ def main() -> None:
                     of_studies(desk)
                     of_a_new_study(desk, Path(made))
                     of_the_system(desk)
+                    of_connections(desk, it)
                 with visit(browser, url, viewport=DESK, color_scheme="dark") as dark:
                     dark.sign_in(key, "/studies/espresso")
                     keep_part("dark", dark.page, "header", "#estimate figure >> nth=0")

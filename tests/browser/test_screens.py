@@ -24,6 +24,7 @@ SCREENS = {
     "a draft": "/studies/loyalty-card",
     "a study with a calendar": "/studies/tea-house",
     "people": "/studies/espresso/people",
+    "connections": "/studies/espresso/connect",
     "new study": "/new",
     "decisions of a new study": "/studies/loyalty-card/plan/decisions",
     "people of a new study": "/studies/loyalty-card/plan/people",
@@ -31,6 +32,7 @@ SCREENS = {
     "health": "/system",
     "keys and sessions": "/system/access",
     "audit trail": "/system/audit",
+    "webhooks": "/system/webhooks",
     "nothing there": "/studies/nothing",
 }
 GRAVE = ("serious", "critical")

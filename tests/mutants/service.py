@@ -23,8 +23,8 @@ FAULTS = [
         "a wave closed early with noise for more people",
         "A wave whose noise was made for all of its people is closed with those who answered.",
         "service/study/collecting.py",
-        "    if wave.release.batch is not None:\n        return (",
-        "    if False:\n        return (",
+        "    if wave.release.batch is not None:\n        noise",
+        "    if False:\n        noise",
         (f"{CLOSING}::test_where_the_noise_was_made_for_all_a_wave_is_not_closed_with_fewer",),
     ),
     Fault(

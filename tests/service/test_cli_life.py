@@ -110,7 +110,7 @@ def test_the_list_says_where_each_study_is(site: Site, voxpop: Command, tmp_path
     voxpop("study", "archive", old)
     site.step()
     people = status_of(site.coordinator.context, "tea").people
-    assert [line.split("  ") for line in re.sub("  +", "  ", voxpop("study", "list").out).splitlines()] == [
+    assert [line.rstrip().split("  ") for line in re.sub("  +", "  ", voxpop("study", "list").out).splitlines()] == [
         ["study", "state", "wave", "registered", "answered"],
         ["coffee", "draft", "0"],
         ["tea", "waiting for people", "1", "0", f"0 of {people}"],
@@ -130,7 +130,7 @@ def test_keys_are_made_listed_and_revoked(voxpop: Command, tmp_path: Path) -> No
     assert not (tmp_path / "boss.key").exists()
     listed = voxpop("keys", "list", *place).out
     assert [line.split()[:3] for line in listed.splitlines()[1:]] == [
-        ["boss", "viewer", "tea"],
+        ["boss", "member", "tea"],
         ["me", "operator", "all"],
     ]
     assert key not in listed

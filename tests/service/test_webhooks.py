@@ -26,10 +26,22 @@ from tests.service.world import SECRET, STUDY, World, definition, world
 from voxpop.errors import InputError
 from voxpop.service.keys import Keyring
 from voxpop.service.outbox import courier as couriers
-from voxpop.service.outbox import deliveries, receivers
+from voxpop.service.outbox import receivers
 from voxpop.service.outbox.courier import Courier
-from voxpop.service.outbox.deliveries import KEPT, LEASE, WAITS, Delivery, list_deliveries
-from voxpop.service.outbox.receivers import Hook, Outside, list_hooks, remove_hook, require_networks, set_hook, signed
+from voxpop.service.outbox.receivers import (
+    KEPT,
+    LEASE,
+    WAITS,
+    Delivery,
+    Hook,
+    Outside,
+    list_deliveries,
+    list_hooks,
+    remove_hook,
+    require_networks,
+    set_hook,
+    signed,
+)
 from voxpop.service.refusals import Refusal
 from voxpop.service.study.life import Wanted, change, delete
 
@@ -170,7 +182,7 @@ def tell_once(it: Courier) -> None:
     it._seen.clear()
     letters = it.look()
     for letter in letters:
-        deliveries.note_result(it.context, letter, "" if not asyncio.run(it.send(letter)) else "failed")
+        receivers.note_result(it.context, letter, "" if not asyncio.run(it.send(letter)) else "failed")
 
 
 def test_a_receiver_that_fails_is_told_again_and_again_and_by_hand(address: str) -> None:
@@ -191,14 +203,14 @@ def test_a_receiver_that_fails_is_told_again_and_again_and_by_hand(address: str)
             assert len(shop.got) == attempt
         (one,) = listed(here)
         assert (one.state, one.attempts) == ("failed", len(WAITS) + 1)
-        deliveries.send_again(here.coordinator.database, one.number, here.clock(), "ann")
+        receivers.send_again(here.coordinator.database, one.number, here.clock(), "ann")
         tell(it)
         (one,) = listed(here)
         assert (one.state, one.attempts, one.error) == ("delivered", 1, "")
         assert len({head["webhook-id"] for _, head, _ in shop.got}) == 1  # by which it is known
         assert len({body for _, _, body in shop.got}) == 1
         here.clock.now += KEPT + 1
-        deliveries.forget_old(here.coordinator.context)
+        receivers.forget_old(here.coordinator.context)
         assert listed(here) == []
 
 
@@ -260,7 +272,7 @@ def test_nothing_is_lost_when_it_happens_while_nobody_listens_at_the_database(ad
         assert remove_hook(here.coordinator.database, "shop", 1.0)
         assert not remove_hook(here.coordinator.database, "shop", 1.0)
         with pytest.raises(Refusal, match="was removed"):
-            deliveries.send_again(here.coordinator.database, listed(here)[0].number, 1.0)
+            receivers.send_again(here.coordinator.database, listed(here)[0].number, 1.0)
 
 
 INSIDE = ["127.0.0.1", "10.1.2.3", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1", "::1"]

@@ -107,11 +107,7 @@ def random_key(file: NewFile = None) -> None:
 
 
 @keys.command("operator")
-def operator_key(
-    name: Holder,
-    database: DatabaseOption = None,
-    file: NewFile = None,
-) -> None:
+def operator_key(name: Holder, database: DatabaseOption = None, file: NewFile = None) -> None:
     """Make an operator's key and show it, once; only its hash is kept."""
     _add(name, "operator", None, database, file)
 
@@ -210,8 +206,8 @@ def _add(name: str, role: KeyRole, study: list[str] | None, database: str | None
         if file is not None:
             file.unlink()
         raise
-    about = f"a viewer's key for {study}" if study else "an operator's key"
-    typer.echo(key if file is None else f"{file}: {about}, {name}, which only you can read; --key-file {file} uses it")
+    about = f"the key of {name}, {role}" + (f" of {', '.join(study)}" if study else "")
+    typer.echo(key if file is None else f"{file}: {about}, which only you can read; --key-file {file} uses it")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import os
 import secrets
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from voxpop.cli.display import console, say, table_of
+from voxpop.cli.display import print_table, say, table_of
 from voxpop.errors import InputError
 from voxpop.io.files import read_text, write_durably
 from voxpop.model.words import counted
@@ -36,6 +36,14 @@ HOW_TO_GET_ONE = "where the database is, one is made with: voxpop keys operator 
 def said_when(seconds: float | None) -> str:
     """Write a time of the coordinator, in UTC; nothing if it is not known."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds else ""
+
+
+def show_list(found: Any, columns: Sequence[str], rows: Sequence[Sequence[str]], as_json: bool) -> None:
+    """Print what was found as a table, if it is anything, or as JSON."""
+    if as_json:
+        typer.echo(json.dumps(found))
+    elif rows:
+        print_table(table_of(columns, [[escape(cell) for cell in row] for row in rows], left=columns))
 
 
 def progress_lines(found: Mapping[str, Any], live: bool = False) -> str:
@@ -232,17 +240,11 @@ def played(
 @study.command("list")
 def list_all(url: Url = LOCAL, key_file: KeyFile = None, as_json: AsJson = False) -> None:
     """List all studies with their state, their wave and their people; those that are archived come last."""
-    found = request(url, key_file, "GET", "/v2/studies")
-    if as_json:
-        typer.echo(json.dumps(found))
-        return
-    rows = [("study", "state", "wave", "registered", "answered")]
+    found, rows = request(url, key_file, "GET", "/v2/studies"), []
     for one in sorted(found["glances"], key=lambda glance: (glance["archived"], glance["study"])):
         answered = f"{one['answered']:,} of {one['people']:,}" if one["people"] else ""
         rows.append((one["study"], one["state"], str(one["wave"] or ""), f"{one['registered']:,}", answered))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows if len(rows) > 1 else ():
-        typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+    show_list(found, ("study", "state", "wave", "registered", "answered"), rows, as_json)
 
 
 def _change(name: str, wanted: str, url: str, key_file: Path | None, now: str) -> None:
@@ -329,12 +331,8 @@ def trail(
 ) -> None:
     """Show who did what, the newest first."""
     found = request(url, key_file, "GET", "/v2/audit" if name is None else f"/v2/audit?study={name}")
-    if as_json:
-        typer.echo(json.dumps(found))
-        return
-    columns = ("when", "who", "what", "study", "")
     rows = [
         (said_when(entry["at"]), entry["actor"], entry["action"], entry["study"] or "", entry["detail"])
         for entry in found["entries"]
     ]
-    console.print(table_of(columns, [[escape(cell) for cell in row] for row in rows], left=columns), highlight=False)
+    show_list(found, ("when", "who", "what", "study", ""), rows, as_json)

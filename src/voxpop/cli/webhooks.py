@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import Annotated, Literal
 from urllib.parse import quote
 
 import typer
-from rich.markup import escape
 
-from voxpop.cli.display import console, table_of
-from voxpop.cli.operators import LOCAL, AsJson, KeyFile, Url, request, said_when
+from voxpop.cli.operators import LOCAL, AsJson, KeyFile, Url, request, said_when, show_list
 
 webhooks = typer.Typer(
     no_args_is_help=True,
@@ -60,7 +56,7 @@ def list_all(url: Url = LOCAL, key_file: KeyFile = None, as_json: AsJson = False
         (one["name"], one["address"], one["format"], one["study"] or "all", ", ".join(one["events"]) or "everything")
         for one in found["webhooks"]
     ]
-    _print(found, ("name", "address", "format", "study", "what"), rows, as_json)
+    show_list(found, ("name", "address", "format", "study", "what"), rows, as_json)
 
 
 @webhooks.command("deliveries")
@@ -72,15 +68,9 @@ def deliveries(
 ) -> None:
     """List what was told, the newest first, and whether it arrived."""
     found = request(url, key_file, "GET", "/v2/deliveries" if study is None else f"/v2/deliveries?study={study}")
-    rows = [
-        (
-            *(str(one[part]) for part in ("number", "kind", "receiver", "state", "attempts")),
-            said_when(one["at"]),
-            one["error"],
-        )
-        for one in found["deliveries"]
-    ]
-    _print(found, ("number", "what", "to", "state", "attempts", "when", "last error"), rows, as_json)
+    parts = ("number", "kind", "receiver", "state", "attempts")
+    rows = [(*(str(one[part]) for part in parts), said_when(one["at"]), one["error"]) for one in found["deliveries"]]
+    show_list(found, ("number", "what", "to", "state", "attempts", "when", "last error"), rows, as_json)
 
 
 @webhooks.command("again")
@@ -90,11 +80,3 @@ def again(
     """Send a delivery again."""
     request(url, key_file, "POST", f"/v2/deliveries/{number}/again")
     typer.echo(f"delivery {number} is sent again")
-
-
-def _print(found: object, columns: tuple[str, ...], rows: Sequence[Sequence[str]], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(found))
-    else:
-        shown = [[escape(cell) for cell in row] for row in rows]
-        console.print(table_of(columns, shown, left=columns), highlight=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import unquote
 
 import httpx
@@ -12,7 +12,7 @@ import httpx
 from voxpop.errors import InputError
 
 # How addresses of IPv6 begin that hold one of IPv4: mapped, compatible, translated, and of gateways (NAT64).
-EMBEDDING = [ipaddress.IPv6Address(start).packed[:12] for start in ("::ffff:0:0", "::", "::ffff:0:0:0", "64:ff9b::")]
+EMBEDDING = [IPv6Address(start).packed[:12] for start in ("::ffff:0:0", "::", "::ffff:0:0:0", "64:ff9b::")]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Origin:
     def local(self) -> bool:
         """True on the device's own machine, where demonstrations and tests run their servers."""
         try:
-            found = ipaddress.ip_address(self.host)
+            found = ip_address(self.host)
             return found.is_loopback or found.is_unspecified  # which leads here, too
         except ValueError:
             return f".{self.host}".endswith(".localhost")
@@ -59,11 +59,16 @@ def _host(written: str) -> str:
     """Write a host in one way: without the dot of the root, and numbers (127.1, 0x7f.1, ::ffff:7f00:1) as one."""
     host = written.lower().rstrip(".")
     try:
-        number = ipaddress.ip_address(host)
+        number = ip_address(host)
     except ValueError:
         try:
-            number = ipaddress.ip_address(socket.inet_aton(host))
+            number = ip_address(socket.inet_aton(host))
         except (OSError, ValueError):
             return host
+    return str(embedded(number))
+
+
+def embedded(number: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the address of IPv4 that one of IPv6 holds, or the address itself."""
     inner = int.from_bytes(number.packed[-4:])
-    return str(ipaddress.IPv4Address(inner) if number.packed[:-4] in EMBEDDING and inner > 1 else number)
+    return IPv4Address(inner) if number.packed[:-4] in EMBEDDING and inner > 1 else number

@@ -45,7 +45,10 @@ def tables_of(study: wire.Definition) -> dict[str, Any]:
     problem, decisions = study.direction.problem(study.problem), study.problem.decisions
     space = space_of(decisions)
     labels: Sequence[Mapping[str, Any]] = list(decisions)
-    columns = {name: _options(each, labels, name) for name, each in space.parameters.items()}
+    columns = {
+        name: list(each.options) if isinstance(each, Choice) else sorted({label[name] for label in labels})
+        for name, each in space.parameters.items()
+    }
     whole = [dict(zip(columns, row, strict=True)) for row in product(*columns.values())] == labels
     made: dict[str, Any] = {"name": study.name, "horizon": problem.horizon, "reward": study.reward}
     if study.direction is not Direction.MAXIMIZE:
@@ -58,12 +61,12 @@ def tables_of(study: wire.Definition) -> dict[str, Any]:
     }
     if not whole:
         made["decisions"] = {"allowed": [dict(label) for label in labels]}
-    made["kernel"] = wire.encode(problem.kernel)
-    made["model"] = _model(problem)
-    made["policy"] = _policy(study)
+    made |= {"kernel": wire.encode(problem.kernel), "model": _model(problem), "policy": _policy(study)}
     made["pilot"] = [_group(group, space) for group in problem.pilot]
     if study.privacy.model != NoPrivacy.model:
-        made["privacy"] = _changed(study.privacy.settings(), Private) | {"model": study.privacy.model}
+        usual = {name: part.default for name, part in Private.__dataclass_fields__.items()}
+        changed = {name: value for name, value in study.privacy.settings().items() if value != usual.get(name)}
+        made["privacy"] = _plain(changed) | {"model": study.privacy.model}
     for name, part in (("calendar", study.calendar), ("money", study.money)):
         made[name] = {} if part is None else _plain(asdict(part))
     made["strata"] = {} if study.strata is None else dict(study.strata.shares)
@@ -74,12 +77,6 @@ def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what says nothing, and write tuples as lists."""
     found = {name: list(value) if isinstance(value, tuple) else value for name, value in table.items()}
     return {name: value for name, value in found.items() if value is not None and value != []}
-
-
-def _changed(settings: Mapping[str, Any], kind: Any) -> dict[str, Any]:
-    """Leave out what is as usual."""
-    usual = {name: part.default for name, part in kind.__dataclass_fields__.items()}
-    return _plain({name: value for name, value in settings.items() if value != usual.get(name)})
 
 
 def space_of(decisions: Decisions) -> Space:
@@ -128,10 +125,6 @@ def _candidates(values: list[Any], points: Array) -> list[Parameter]:
     return found
 
 
-def _options(parameter: Parameter, labels: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
-    return list(parameter.options) if isinstance(parameter, Choice) else sorted({label[name] for label in labels})
-
-
 def label_of(space: Space, point: Sequence[float]) -> dict[str, Any]:
     """Return the decision for which a point stands."""
     found, at = dict[str, Any](), 0
@@ -167,12 +160,8 @@ def _policy(study: wire.Definition) -> dict[str, Any]:
 
 
 def _group(group: Evidence, space: Space) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        "people": group.people,
-        "at": [label_of(space, point) for point in group.points],
-        "rounds": group.rounds.tolist(),
-        "averages": group.mean.tolist(),
-    }
+    made: dict[str, Any] = {"people": group.people, "at": [label_of(space, point) for point in group.points]}
+    made |= {"rounds": group.rounds.tolist(), "averages": group.mean.tolist()}
     if group.variances is not None:
         made["variances"] = group.variances.tolist()
     if group.answers is not None and group.covariance is not None:

@@ -127,9 +127,8 @@ def add_key(
     name = require_holder(name)
     named = [study] if isinstance(study, str) else sorted(set(study or ()))
     if (role != "operator") != bool(named):
-        raise InputError(
-            f"the role {role} is for {'all studies; name none' if role == 'operator' else 'some studies; name them'}"
-        )
+        which = "all studies; name none" if role == "operator" else "some studies; name them"
+        raise InputError(f"the role {role} is for {which}")
     if role == "application" and (len(named) != 1 or key is None):
         raise InputError("an application has a key of its own for each study; name one study, and no e-mail address")
     if key is None and email is None:
@@ -323,12 +322,8 @@ def session_of(database: Database, cookie: str, at: float, live: bool = False) -
     """
     given = hash_key(cookie)
     joined = sa.select(sessions.c.seen_at, operators).join(operators, operators.c.name == sessions.c.operator)
-    valid = joined.where(
-        sessions.c.id_hash == given,
-        sessions.c.key_hash == operators.c.key_hash,
-        operators.c.revoked_at.is_(None),
-        ~_over(at),
-    )
+    ours = (sessions.c.id_hash == given, sessions.c.key_hash == operators.c.key_hash)
+    valid = joined.where(*ours, operators.c.revoked_at.is_(None), ~_over(at))
     with database.read() as connection:
         row = connection.execute(valid).first()
         if row is None:

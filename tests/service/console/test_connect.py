@@ -11,8 +11,7 @@ from tests.service.world import STUDY
 from voxpop.service import audit, operators
 from voxpop.service.console.connect import link_of, sheet_of
 from voxpop.service.keys import new_key
-from voxpop.service.outbox.deliveries import list_deliveries
-from voxpop.service.outbox.receivers import list_hooks
+from voxpop.service.outbox.receivers import list_deliveries, list_hooks
 from voxpop.service.study.status import notes_of
 
 PLACE, ALL = f"/studies/{STUDY}/connect", "/system/webhooks"
@@ -33,6 +32,9 @@ def test_an_owner_manages_one_study_and_nothing_else(desk: Desk, owner: Browser)
     assert {STUDY, OTHER} <= set(re.findall(r'href="/studies/([a-z]+)"', owner.get("/").text))
     assert [owner.get(path).status_code for path in (PLACE, f"/studies/{OTHER}/connect", ALL)] == [200, 403, 403]
     assert owner.get("/system/audit").status_code == owner.get("/system/audit.csv").status_code == 403
+    shown = [owner.get(f"/studies/{study}").text for study in (STUDY, OTHER)]
+    assert ['action="/studies/' in page for page in shown] == [True, False]
+    assert "looking only" not in shown[0]
     assert owner.send(f"/studies/{STUDY}/life", wanted="paused").status_code == 303
     assert owner.send(f"/studies/{OTHER}/life", wanted="paused").status_code == 403
     assert owner.send(PLACE, **SHOP).status_code == 303
@@ -77,6 +79,8 @@ def test_a_note_is_short_and_on_a_wave_that_there_is(desk: Desk, operator: Brows
     (note,) = notes_of(desk.coordinator.context, STUDY)
     assert (note.wave, note.text, note.actor) == (1, "holiday week <b>", "me")
     assert "holiday week &lt;b&gt;" in operator.get(PLACE).text
+    assert "Note: holiday week &lt;b&gt;" in operator.get(f"/studies/{STUDY}").text
+    assert "Note: holiday week" not in operator.get(f"/studies/{OTHER}").text
     long = operator.send(PLACE, do="note", wave="1", text="x" * 10**6)
     assert (long.status_code, "at most 200 printable characters, got 1,000,000" in long.text) == (422, True)
     assert operator.send(PLACE, do="note", wave="7", text="x").status_code == 404

@@ -15,6 +15,7 @@ import pickle
 import re
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
@@ -106,9 +107,8 @@ class Computations:
 
     async def begin(self, key: str, task: str, **given: Any) -> Job:
         """Begin a job, and forget the oldest that are over."""
-        for old in [key, *(other for other, job in self._jobs.items() if job.over)][
-            : max(1, len(self._jobs) - MOST_JOBS)
-        ]:
+        over = [key, *(other for other, job in self._jobs.items() if job.over)]
+        for old in over[: max(1, len(self._jobs) - MOST_JOBS)]:
             self._jobs.pop(old, None)
         job = self._jobs[key] = Job()
         work = asyncio.create_task(self._work(job, task, given))
@@ -165,9 +165,8 @@ class Computations:
             async with asyncio.timeout(self._seconds):
                 return await _last_line(process, given, tell)
         except TimeoutError:
-            raise Refusal(
-                422, f"this takes longer than {self._seconds:g} s; use fewer decisions, or: {BY_HAND}"
-            ) from None
+            said = f"this takes longer than {self._seconds:g} s; use fewer decisions, or: {BY_HAND}"
+            raise Refusal(422, said) from None
         finally:
             if process.returncode is None:
                 process.kill()
@@ -267,18 +266,9 @@ def _options_of(roles: Mapping[str, str]) -> dict[str, str]:
 
 def _role(name: str, space: Space | None = None, chosen: Roles | None = None) -> str:
     """Return what a column is taken for."""
-    parameter = None if space is None else space.parameters.get(name)
-    if parameter is not None:
-        log = isinstance(parameter, Float) and parameter.log
-        return (
-            "choice"
-            if isinstance(parameter, Choice)
-            else "log"
-            if log
-            else "integer"
-            if isinstance(parameter, Integer)
-            else "number"
-        )
+    if (parameter := None if space is None else space.parameters.get(name)) is not None:
+        logarithmic = isinstance(parameter, Float) and parameter.log
+        return "log" if logarithmic else {Choice: "choice", Integer: "integer", Float: "number"}[type(parameter)]
     if chosen is not None and name in (chosen.person, chosen.reward, chosen.round):
         return {chosen.person: "person", chosen.reward: "reward", chosen.round: "when"}[name]
     known = {**SYNONYMS, "cost": "reward"}.get(name.lower(), "")
@@ -390,16 +380,13 @@ def pilot_view(study: Definition) -> PilotView | None:
     if not (problem := study.direction.problem(study.problem)).pilot:
         return None
     space = space_of(problem.decisions)
-    told: dict[str, list[float]] = {}  # by decision: what was answered in all, its variance, and by how many
+    told = defaultdict[str, Array](partial(np.zeros, 3))  # by decision: all answers, their variance, and how many
     for group in problem.pilot:
-        spread = group.variances if group.variances is not None else np.full(len(group.mean), np.nan)
-        counts = group.answers if group.answers is not None else np.full(len(group.mean), group.people)
-        for point, mean, variance, count in zip(group.points, group.mean, spread, counts, strict=True):
-            known = told.setdefault(json.dumps(label_of(space, point)), [0.0, 0.0, 0.0])
-            for place, part in enumerate((mean * count, variance * count, count)):
-                known[place] += float(part)
-    labels = [json.loads(label) for label in told]
-    sums = np.array(list(told.values()))  # (decisions, 3)
+        counts = np.full(len(group.mean), group.people) if group.answers is None else group.answers
+        spread = np.nan if group.variances is None else group.variances
+        for point, *parts in zip(group.points, group.mean * counts, spread * counts, counts, strict=True):
+            told[json.dumps(label_of(space, point))] += parts
+    labels, sums = list(map(json.loads, told)), np.array(list(told.values()))  # (decisions, 3)
     mean, error = sums[:, 0] / sums[:, 2], 2 * np.sqrt(sums[:, 1]) / sums[:, 2]
     charts, apart = [], float(np.ptp(mean))
     for name, parameter in space.parameters.items():
@@ -416,9 +403,8 @@ def pilot_view(study: Definition) -> PilotView | None:
         ]
         others = " (averages over the other parameters)" if len(space.parameters) > 1 else ""
         title = f"What people answered along {name}{others}"
-        charts.append(
-            Chart(title, name, "answer", tuple(map(float, values)), tuple(series[2 * math.isnan(errors[0]) :]))
-        )
+        shown = tuple(series[2 * math.isnan(errors[0]) :])
+        charts.append(Chart(title, name, "answer", tuple(map(float, values)), shown))
     order = np.argsort(-mean, kind="stable")[:MOST_ROWS].tolist()
     rows = tuple(
         (describe(labels[at]), number(mean[at], apart), "–" if math.isnan(error[at]) else number(error[at], apart))
@@ -492,9 +478,8 @@ def _price(label: str, study: Definition | str, found: Sequence[Outcome], least:
     if isinstance(study, str) or len(found) < least:
         return Price(label, 0, error=study if isinstance(study, str) else NO_TIME)
     people, waves, lost, not_asking, rounds, *_ = zip(*map(astuple, found), strict=True)
-    return Price(
-        label, len(found), fmean(people), fmean(waves), fmean(lost), max(lost), fmean(not_asking), fmean(rounds)
-    )
+    means = fmean(people), fmean(waves), fmean(lost), max(lost), fmean(not_asking), fmean(rounds)
+    return Price(label, len(found), *means)
 
 
 # -- the process
@@ -521,7 +506,6 @@ def report(course: Course) -> str:
 
 
 TASKS: dict[str, Callable[..., Any]] = {
-    "calibrate": calibrated,
     "read": read,
     "rehearse": partial(prices, tell=_tell),
     "begin": begin,

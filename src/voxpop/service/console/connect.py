@@ -14,7 +14,7 @@ from voxpop.service.console.forms import Form, whole
 from voxpop.service.console.pages import PAGE_HEADERS, render
 from voxpop.service.console.screen import Console, Screens, form, page
 from voxpop.service.keys import new_key
-from voxpop.service.outbox import deliveries, receivers
+from voxpop.service.outbox import receivers
 from voxpop.service.outbox.receivers import FORMATS, Happening, Hook, Outside
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import log, participants
@@ -64,7 +64,7 @@ class OutsideScreens(Screens):
     def _show(self, request: Request, study: str | None, status: int = 200, **values: Any) -> Response:
         given: dict[str, Any] = {"study": study, "problem": "", "key": None, "made": "", "sent": {}, **values}
         given["hooks"] = receivers.list_hooks(self.database, self.coordinator.context.secrets, study)
-        given["deliveries"] = deliveries.list_deliveries(self.database, study, MOST_SHOWN)
+        given["deliveries"] = receivers.list_deliveries(self.database, study, MOST_SHOWN)
         given |= {"formats": FORMATS, "kinds": [*Happening][:-1], "place": _place(study)}
         if study is not None:
             with self.database.read() as connection:
@@ -93,9 +93,9 @@ class OutsideScreens(Screens):
             elif what == "remove":
                 receivers.remove_hook(database, sent.text("name"), now, caller, study)
             elif what == "test":
-                deliveries.send_test(database, sent.text("name"), now, study)
+                receivers.send_test(database, sent.text("name"), now, study)
             elif what == "again":
-                deliveries.send_again(database, whole("The number", sent.text("number")), now, caller, study)
+                receivers.send_again(database, whole("The number", sent.text("number")), now, caller, study)
             elif study is not None and what == "public":
                 self.coordinator.open_decisions(study, sent.text("public") == "yes", caller)
             elif study is not None and what == "note":

@@ -96,21 +96,15 @@ STYLES = {ANSWERS: "answers", TRYING: "trying", AHEAD: "ahead"}
 
 def _costs(view: View) -> tuple[Cost, ...]:
     """Draw what the study costs beside what not asking would, as the report does."""
-    rows, end = view.costs
-    return tuple(
-        Cost(
-            row.name,
-            row.total,
-            tuple(
-                (STYLES.get(name, "lost"), name, value, 100 * left / end, 100 * max(0.0, min(value, end - left)) / end)
-                for (name, value), left in zip(
-                    row.parts, accumulate((value for _, value in row.parts), initial=0.0), strict=False
-                )
-            ),
-            row.total > end,
+    (rows, end), made = view.costs, list[Cost]()
+    for row in rows:
+        lefts = accumulate((value for _, value in row.parts), initial=0.0)
+        parts = tuple(
+            (STYLES.get(name, "lost"), name, value, 100 * left / end, 100 * max(0.0, min(value, end - left)) / end)
+            for (name, value), left in zip(row.parts, lefts, strict=False)
         )
-        for row in rows
-    )
+        made.append(Cost(row.name, row.total, parts, row.total > end))
+    return tuple(made)
 
 
 @dataclass(frozen=True)

@@ -226,10 +226,10 @@ def entered(tables: dict[str, Any], typed: Typed) -> dict[str, Any]:
             if typed[field.name]:
                 table[field.option.name] = field.read(typed[field.name])
                 made |= {field.table: table} if field.table else {}
-    _require_dates(_table(made, "calendar"))
     model = require_choice("trust model", typed.get("privacy_model", ""), [NoPrivacy.model, *RELEASES])
     promise = made.pop("privacy", {})  # read even if nothing is promised: what is typed is not ignored silently
     made = {name: value for name, value in made.items() if value != {}}
+    _require_dates(made)
     if model == NoPrivacy.model:
         return made
     if _table(tables, "privacy").get("model") != model:  # what the file said was about another one
@@ -237,18 +237,16 @@ def entered(tables: dict[str, Any], typed: Typed) -> dict[str, Any]:
     return {**made, "privacy": {"epsilon": EPSILON, **promise, "model": model}}
 
 
-def _require_dates(table: dict[str, Any]) -> None:
+def _require_dates(tables: dict[str, Any]) -> None:
     """Refuse a calendar that lacks something or cannot be used, at the field that is to blame."""
-    for field in CALENDAR if table else ():
-        if field.option.required and field.option.name not in table:
+    for field in CALENDAR if "calendar" in tables else ():
+        if field.option.required and field.option.name not in tables["calendar"]:
             label, example = field.option.label, field.option.example
             raise FieldRefusal(field.name, f"“{label}” is empty; a calendar needs it, such as {example}")
-    known = {field.option.name for field in CALENDAR}
     try:
-        _ = Calendar(**{name: value for name, value in table.items() if name in known}) if table else None
+        calendar_of(Path("study"), tables)
     except InputError as error:
-        blamed = (field.name for field in CALENDAR if f"calendar.{field.option.name}" in str(error))
-        raise FieldRefusal(next(blamed, CALENDAR[0].name), str(error)) from None
+        raise blamed(error) from None
 
 
 def plan_of(file: str, text: str, typed: Typed) -> tuple[str, Definition]:
@@ -296,7 +294,8 @@ class NewStudyScreen(Screens):
         """Ask for a file, or begin with a copy of a study."""
         if source := request.query_params.get("from", ""):
             definition = self._definition(source)
-            return self._first(request, f"{source}.toml", study_text(source, definition), name=self._free(source))
+            text = study_text(source, definition)
+            return self._first(request, file=f"{source}.toml", text=text, name=self._free(source))
         return self._first(request)
 
     def _definition(self, study: str) -> Definition:
@@ -308,34 +307,16 @@ class NewStudyScreen(Screens):
         names = [wanted, *(f"{stem}-{number}" for number in range(2, 100))]
         return next((name for name in names if name not in taken), wanted)
 
-    def _first(
-        self,
-        request: Request,
-        file: str = "",
-        text: str = "",
-        pilot: Pilot | None = None,
-        error: str = "",
-        name: str = "",
-        typed: Typed | None = None,
-    ) -> Response:
+    def _first(self, request: Request, **told: Any) -> Response:
         """Show the first step, or the part of it that says how a file was read."""
-        made = definition_of(Path(file), parse_study(Path(file), text))[1] if text else None
-        shown = {
-            "file": file,
-            "text": text,
-            "pilot": pilot,
-            "error": error,
-            "field": "pilot",
-            "name": name,
-            "typed": typed or {},
-            "roles": ROLES,
-            "picture": None if made is None else pilot_view(made),
-            "most": MOST_PILOT,
-            "most_history": MOST_HISTORY,
-        }
-        if blamed := (typed or {}).get("blame") or (pilot.blamed if pilot is not None else ""):
-            shown["field"] = blamed
-        status = 422 if error else 200
+        shown: dict[str, Any] = {"file": "", "text": "", "pilot": None, "error": "", "field": "", "name": ""}
+        shown |= {"typed": {}, **told}
+        file, pilot = Path(shown["file"]), shown["pilot"]
+        made = definition_of(file, parse_study(file, shown["text"]))[1] if shown["text"] else None
+        shown["field"] = shown["field"] or (pilot.blamed if pilot is not None else "") or "pilot"
+        shown |= {"roles": ROLES, "picture": None if made is None else pilot_view(made)}
+        shown |= {"most": MOST_PILOT, "most_history": MOST_HISTORY}
+        status = 422 if shown["error"] else 200
         if "hx-request" in request.headers:
             return html(render("parts/pilot", request.state.session, request.url.path, **shown), status)
         return self.console.show(request, "new", status, steps=STEPS, step="pilot", **shown)
@@ -357,7 +338,8 @@ class NewStudyScreen(Screens):
             file, text, pilot = self._read(sent, typed)
             error = "" if pilot is None else pilot.error
             stem = "" if not text else typed_of(file, parse_study(Path(file), text))["name"]
-            return self._first(request, file, text, pilot, error, name or self._free(stem), typed)
+            given = {"file": file, "text": text, "pilot": pilot, "error": error, "typed": typed}
+            return self._first(request, name=name or self._free(stem), **given)
         except (InputError, Refusal) as refused:
             return self._first(request, error=str(refused), name=name, typed=typed)
 
@@ -466,8 +448,8 @@ class NewStudyScreen(Screens):
                 study = typed.get("name", "")
                 return self._step(request, study, at, text, typed, error=str(refused), field=field)
             if at == "pilot":
-                typed_name = typed.get("name", "")
-                return self._first(request, file, text, error=str(refused), name=typed_name, typed={"blame": field})
+                given = {"file": file, "text": text, "error": str(refused), "field": field}
+                return self._first(request, name=typed.get("name", ""), **given)
             raise
         return self.console.moved(request, f"/studies/{name}/plan/{then}" if then in STEPS else f"/studies/{name}")
 

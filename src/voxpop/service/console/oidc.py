@@ -68,8 +68,8 @@ class Provider:
         if not any(hmac.compare_digest(_seal(key, text).encode(), seal.encode()) for key in keys.all):
             raise Refusal(400, AGAIN)
         kept = json.loads(base64.urlsafe_b64decode(text))
-        known = hmac.compare_digest(said.get("state", "").encode(), kept["state"].encode())
-        if not known or kept["until"] < time.time() or said.get("iss", self.issuer) != self.issuer:
+        ours = hmac.compare_digest(said.get("state", "").encode(), kept["state"].encode())
+        if not ours or kept["until"] < time.time() or said.get("iss", self.issuer) != self.issuer:
             raise Refusal(400, AGAIN)
         if "code" not in said:
             raise Refusal(403, "the identity provider did not let you in; try again, or ask an operator for a key")
@@ -78,9 +78,8 @@ class Provider:
         form |= {"code_verifier": kept["verifier"], "client_id": self.client_id}
         own = None if self.client_secret is None else httpx.BasicAuth(self.client_id, self.client_secret)
         token = self._ask("POST", self._endpoint(about, "token_endpoint"), data=form, auth=own)
-        claims = self._checked(
-            token.get("id_token"), self._ask("GET", self._endpoint(about, "jwks_uri")), kept["nonce"]
-        )
+        known = self._ask("GET", self._endpoint(about, "jwks_uri"))
+        claims = self._checked(token.get("id_token"), known, kept["nonce"])
         if "email" not in claims and "userinfo_endpoint" in about:
             head = {"authorization": f"Bearer {token.get('access_token')}"}
             more = self._ask("GET", self._endpoint(about, "userinfo_endpoint"), headers=head)
@@ -92,14 +91,9 @@ class Provider:
         """Check the provider's word, and return it."""
         from joserfc import errors, jwk, jwt
 
-        rules = jwt.JWTClaimsRegistry(
-            leeway=LEEWAY,
-            iss={"essential": True, "value": self.issuer},
-            aud={"essential": True, "value": self.client_id},
-            exp={"essential": True},
-            sub={"essential": True},
-            nonce={"essential": True, "value": nonce},
-        )
+        given = {"iss": self.issuer, "aud": self.client_id, "nonce": nonce}
+        wanted: Any = {name: {"essential": True, "value": value} for name, value in given.items()}
+        rules = jwt.JWTClaimsRegistry(leeway=LEEWAY, exp={"essential": True}, sub={"essential": True}, **wanted)
         try:
             found = jwt.decode(str(token), jwk.KeySet.import_key_set(known), algorithms=ALGORITHMS)  # type: ignore[arg-type]
             rules.validate(found.claims)
@@ -124,10 +118,7 @@ class Provider:
     def _ask(self, method: str, place: str, **given: Any) -> dict[str, Any]:
         """Ask the provider; whatever goes wrong, there are still keys to sign in with."""
         try:
-            with (
-                httpx.Client(timeout=SECONDS, trust_env=False) as client,
-                client.stream(method, place, **given) as reply,
-            ):
+            with httpx.Client(timeout=SECONDS, trust_env=False) as http, http.stream(method, place, **given) as reply:
                 content, until = b"", time.monotonic() + SECONDS
                 for part in reply.iter_bytes():
                     content += part

@@ -40,7 +40,7 @@ from voxpop.service.study.log import Snapshot
 from voxpop.service.study.overview import Glance
 from voxpop.service.study.released import LastRelease
 from voxpop.service.study.stages import UNRELEASED, Cause, Hold, Life, Lost, Stage, State
-from voxpop.service.study.status import Status, collected, dated, said_of, status_of
+from voxpop.service.study.status import Note, Status, collected, dated, notes_of, said_of, status_of
 from voxpop.service.study.steps import LEAST_JUMP, close_early
 
 MOST_SHOWN = 200  # studies on one page; a search finds the others
@@ -204,6 +204,7 @@ class StudyView:
     study: str
     status: Status  # as the API tells it
     findings: Findings
+    notes: Sequence[Note]  # on its waves
     until: float | None  # when the last open invitation runs out
     audit: tuple[audit.AuditEntry, ...]
     turns: Sequence[tuple[str, str, str, str]]  # of the open wave, by the calendar: the first
@@ -238,6 +239,7 @@ def study_view(coordinator: Coordinator, study: str) -> StudyView:
         study,
         status,
         _findings(coordinator, study, snapshot),
+        notes_of(coordinator.context, study),
         until,
         tuple(audit.trail(coordinator.database, study, most=MOST_ENTRIES)),
         turns[:MOST_TURNS],

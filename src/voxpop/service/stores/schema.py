@@ -147,9 +147,7 @@ grants = sa.Table(  # what those may do who are no operators, by study
     "grants",
     coordinator,
     sa.Column("operator", sa.String(64), sa.ForeignKey("operators.name"), primary_key=True),
-    sa.Column(
-        "study", sa.String(64), primary_key=True
-    ),  # without a foreign key: the grants of a deleted one are listed
+    sa.Column("study", sa.String(64), primary_key=True),  # no foreign key: grants of a deleted one are listed
     sa.Column("role", sa.String(16), nullable=False),  # owner, viewer or application
 )
 hooks = sa.Table(  # who is told what happens; what is signed follows from the nonce and the secret outside the database

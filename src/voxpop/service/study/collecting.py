@@ -448,21 +448,16 @@ def _note_ended(connection: sa.Connection, row: Any, progress: BatchProgress, fo
     recount(invited)
 
 
-def why_open(context: Context, invited: Invitations, snapshot: Snapshot) -> str:
+def why_open(invited: Invitations, snapshot: Snapshot) -> str:
     """Say why a wave cannot be closed before it has all its answers; empty if it can be, with those that are in."""
-    wave, people = snapshot.open_wave, snapshot.open_wave.plan.people
+    wave, blocks = snapshot.open_wave, snapshot.open_wave.plan.blocks
     if wave.release.batch is not None:
-        return (
-            f"its noise was made for {people:,} people, and with fewer everyone's privacy would be weaker; wait for "
-            "the others"
-        )
+        noise = f"its noise was made for {wave.plan.people:,} people, and with fewer everyone's privacy would be weaker"
+        return f"{noise}; wait for the others"
     if snapshot.definition.strata is not None:
         return "its strata would no longer be in proportion; wait for the others"
-    needed = LEAST * wave.plan.blocks
-    if invited.funnel.answered < needed or (
-        wave.plan.blocks > 1 and min(invited.answered_by_block(wave.plan.blocks)) < LEAST
-    ):
-        each = f" about each of its {wave.plan.blocks} blocks" if wave.plan.blocks > 1 else ""
+    if (min(invited.answered_by_block(blocks)) if blocks > 1 else invited.funnel.answered) < LEAST:
+        each = f" about each of its {blocks} blocks" if blocks > 1 else ""
         return f"it takes at least {LEAST} answers{each}; wait for more"
     return ""
 
@@ -477,7 +472,7 @@ def close(context: Context, invited: Invitations, snapshot: Snapshot, early: boo
     alone = wave.release.batch is None
     total = None if alone else total_of(connection, study, invited.wave)
     whole = invited.funnel.answered >= wave.plan.people if alone else total
-    if not whole and (not early or why_open(context, invited, snapshot)):
+    if not whole and (not early or why_open(invited, snapshot)):
         return False  # someone withdrew, or another coordinator found the batch void
     tallies = _tallies(invited, wave, total)
     if tallies is None:

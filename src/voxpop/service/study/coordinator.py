@@ -165,12 +165,8 @@ class Coordinator:
         wanted = sa.select(stands).where(stands.c.study == row.id, stands.c.at <= when)
         with self.database.read() as connection:
             stand = connection.execute(wanted.order_by(stands.c.id.desc()).limit(1)).first()
-            if (
-                stand is not None
-                and stand.stage in IN_PLAY
-                and snapshot.wave is None
-                and stand.wave > len(snapshot.closed)
-            ):
+            unreleased = stand is not None and stand.stage in IN_PLAY and stand.wave > len(snapshot.closed)
+            if unreleased and snapshot.wave is None:
                 *_, last = [event for event in SqlJournal(connection, row.id).read() if isinstance(event, Opened)]
                 snapshot = replace(snapshot, wave=Wave(last.plan, last.release))
         if stand is None and when < row.opened_at:

@@ -340,9 +340,8 @@ class Invitations:
 
     def _sums(self, which: sa.ColumnElement[bool], *columns: sa.Column[Any]) -> list[float]:
         sums = (sa.func.coalesce(sa.func.sum(column), 0) for column in columns)
-        return list(
-            map(float, self.connection.execute(sa.select(*sums).where(tallies.c.study == self.study, which)).one())
-        )
+        wanted = sa.select(*sums).where(tallies.c.study == self.study, which)
+        return list(map(float, self.connection.execute(wanted).one()))
 
     def add(self, **more: float) -> None:
         """Add to the counters of the wave, under the lock on the study's row."""

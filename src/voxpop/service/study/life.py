@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from voxpop.journal.journal import Finished
 from voxpop.service import audit, operators
 from voxpop.service.audit import COMMAND_LINE, SERVICE, Action
-from voxpop.service.outbox import deliveries
+from voxpop.service.outbox import receivers
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
 from voxpop.service.stores.database import Database, insert_into, scrub_after
@@ -131,7 +131,7 @@ def delete(context: Context, study: str, actor: str = COMMAND_LINE) -> None:
         created = created_at(connection, study) if row.life != Life.DRAFT else None
         if created is not None:  # a draft was never seen by anyone else, and its name is free again
             _note_deleted(connection, study, created)
-        deliveries.tell_last(connection, study)
+        receivers.tell_last(connection, study)
         _delete(context, connection, study, created, actor)
     context.snapshots.forget(study)
     context.note(Action.DELETED.value, study=study)

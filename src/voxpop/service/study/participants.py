@@ -360,16 +360,12 @@ def own_data(context: Context, study: str, key: str) -> OwnData:
     """Return what is kept of the person with this key."""
     ours = (people.c.study == study, people.c.key_hash == hash_key(key), ~people.c.withdrawn)
     with context.database.read() as connection:
-        person = (
-            None
-            if log.row_of(connection, study).life == Life.DRAFT
-            else connection.execute(sa.select(people).where(*ours)).first()
-        )
+        draft = log.row_of(connection, study).life == Life.DRAFT
+        person = None if draft else connection.execute(sa.select(people).where(*ours)).first()
         if person is None:
             raise Refusal(401, f"nobody with this key takes part in {study!r}; nothing is kept")
-        asked = sa.select(invitations, receipts.c.invitation).outerjoin(
-            receipts, receipts.c.invitation == invitations.c.id
-        )
+        joined = invitations.outerjoin(receipts, receipts.c.invitation == invitations.c.id)
+        asked = sa.select(invitations, receipts.c.invitation).select_from(joined)
         asked = asked.where(invitations.c.person == person.id).order_by(invitations.c.wave, invitations.c.id)
         waves = [
             OwnWave(row.wave, row.block, "answered" if row.invitation else "over" if row.expired else "open")

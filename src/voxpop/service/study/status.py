@@ -201,7 +201,7 @@ def status_of(context: Context, study: str) -> Status:
         holds = _holds(context, connection, row, snapshot, now)
         collects = row.stage == Stage.COLLECTING and snapshot.wave is not None
         answered = max(funnel.answered, context.shuffled.get(study, 0)) if collects else 0
-        closing = _closing(context, connection, row, snapshot, answered) if collects else None
+        closing = _closing(connection, row, snapshot, answered) if collects else None
     plan, asked = snapshot.pending, dated(snapshot, row, now)
     found = Status(
         study=study,
@@ -254,9 +254,9 @@ def _holds(context: Context, connection: sa.Connection, row: Any, snapshot: Snap
     return holds
 
 
-def _closing(context: Context, connection: sa.Connection, row: Any, snapshot: Snapshot, answered: int) -> WaveClosing:
+def _closing(connection: sa.Connection, row: Any, snapshot: Snapshot, answered: int) -> WaveClosing:
     """Say what it would mean to close the wave now."""
-    why = collecting.why_open(context, Invitations(connection, row.id, row.wave), snapshot)
+    why = collecting.why_open(Invitations(connection, row.id, row.wave), snapshot)
     if not why and row.life == Life.PAUSED:
         why = "the study is paused; resume it first"
     if why:
@@ -309,23 +309,24 @@ def _dates(snapshot: Snapshot, first: int, begun: bool) -> str:
 
 def in_force(snapshot: Snapshot, row: Any, now: float) -> DecisionInForce:
     """Return the decision in force: the arm that is played, or the best so far while none is."""
-    index, left, block = snapshot.best, 0, 0
-    if snapshot.wave is not None and _plays(snapshot, row, now):
-        plan, done = snapshot.wave.plan, steps.rounds_played(snapshot, row, now)
-        if done < plan.asked:
-            index, left, block = played_at(plan, done)
-    return DecisionInForce(index, snapshot.definition.problem.decisions[index], left, block)
+    if snapshot.wave is None or not _plays(snapshot, row, now):
+        return _decision(snapshot, snapshot.best)
+    return _decision(snapshot, snapshot.best, snapshot.wave.plan, steps.rounds_played(snapshot, row, now))
 
 
 def was_in_force(snapshot: Snapshot, stand: Any, when: float) -> DecisionInForce:
     """Return the decision that was in force at an earlier time, at which the study stood as a row of `stands` says."""
     closed = stand.wave - (stand.stage in UNRELEASED)
-    index, left, block = snapshot.known[min(closed, len(snapshot.known) - 1)].best, 0, 0
-    if _plays(snapshot, stand, when):
-        plan = snapshot.closed[closed].plan if closed < len(snapshot.closed) else snapshot.open_wave.plan
-        done = snapshot.definition.rounds_since(stand.opened_at, when)
-        if done < plan.asked:
-            index, left, block = played_at(plan, done)
+    best = snapshot.known[min(closed, len(snapshot.known) - 1)].best
+    if not _plays(snapshot, stand, when):
+        return _decision(snapshot, best)
+    plan = snapshot.closed[closed].plan if closed < len(snapshot.closed) else snapshot.open_wave.plan
+    return _decision(snapshot, best, plan, snapshot.definition.rounds_since(stand.opened_at, when))
+
+
+def _decision(snapshot: Snapshot, best: int, plan: Plan | None = None, done: int = 0) -> DecisionInForce:
+    """Return the decision after so many rounds of a wave, or the best one outside of them."""
+    index, left, block = (best, 0, 0) if plan is None or done >= plan.asked else played_at(plan, done)
     return DecisionInForce(index, snapshot.definition.problem.decisions[index], left, block)
 
 

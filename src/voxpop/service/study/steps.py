@@ -95,7 +95,7 @@ def _look(context: Context, connection: sa.Connection, row: Any, snapshot: Snaps
     if lacking <= 0:
         return Step(_close, now + LOOK_AGAIN)
     over = _wave_deadline(invited, snapshot)
-    if over <= now and not collecting.why_open(context, invited, snapshot):
+    if over <= now and not collecting.why_open(invited, snapshot):
         return Step(_close, now + LOOK_AGAIN, lacking)
     if invited.overdue(now):
         return Step(_expire, lacking=lacking)
@@ -167,7 +167,7 @@ def close_early(context: Context, study: str, wave: int, actor: str = COMMAND_LI
                 409, f"wave {wave} of the study {study!r} is {state}, and only one that collects can be closed"
             )
         invited = Invitations(connection, study, wave)
-        if why := collecting.why_open(context, invited, snapshot):
+        if why := collecting.why_open(invited, snapshot):
             raise Refusal(409, f"wave {wave} of the study {study!r} cannot be closed early: {why}")
         answered = counted(invited.funnel.answered, "answer")
         audit.note(connection, context.clock(), actor, Action.CLOSED_EARLY, study, f"wave {wave}, with {answered}")

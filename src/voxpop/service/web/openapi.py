@@ -282,14 +282,8 @@ def _reachable(paths: Schema, schemas: dict[str, Schema]) -> dict[str, Schema]:
 
 # The page
 
-NAMES = {
-    "study": "tea",
-    "wave": "1",
-    "name": "me",
-    "key": "a-new-name",
-    "batch": "BATCH",
-    "number": "1",
-}  # in examples of addresses
+# In examples of addresses.
+NAMES = {"study": "tea", "wave": "1", "name": "me", "key": "a-new-name", "batch": "BATCH", "number": "1"}
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from voxpop.service.messages import says
 from voxpop.service.operators import require_holder
-from voxpop.service.outbox import deliveries, receivers
-from voxpop.service.outbox.deliveries import Delivery
-from voxpop.service.outbox.receivers import Format, Happening, Hook, Outside
+from voxpop.service.outbox import receivers
+from voxpop.service.outbox.receivers import Delivery, Format, Happening, Hook, Outside
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.web.bodies import reply
 from voxpop.service.web.routes import Message, route
@@ -57,16 +56,16 @@ class WebhookRoutes:
     @route("POST", HOOKS + "/{name}/test", "operator", Done, (403, 404))
     def test_webhook(self, name: str) -> Any:
         """Send a receiver a message that says nothing but that it arrives."""
-        deliveries.send_test(self.database, name, self.context.clock())
+        receivers.send_test(self.database, name, self.context.clock())
         return {"done": True}
 
     @route("GET", "/v2/deliveries", "operator", Deliveries, (403, 404))
     def deliveries(self, study: str | None = None) -> Any:
         """List what was told, of all studies or of one, and whether it arrived."""
-        return {"deliveries": deliveries.list_deliveries(self.database, study)}
+        return {"deliveries": receivers.list_deliveries(self.database, study)}
 
     @route("POST", "/v2/deliveries/{number}/again", "operator", Done, (403, 404, 409))
     def send_again(self, number: str, caller: str) -> Any:
         """Send a delivery again."""
-        deliveries.send_again(self.database, int(number), self.context.clock(), caller)
+        receivers.send_again(self.database, int(number), self.context.clock(), caller)
         return {"done": True}
