@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from tests.study.test_watch import over
 from voxpop.errors import Array, InputError
-from voxpop.gp.belief import Belief, all_rows, belief_of, shown_in
+from voxpop.gp.belief import Belief, all_rows, shown_in, with_shocks
 from voxpop.journal.journal import Course
 from voxpop.model.words import number
 from voxpop.policies.waves.sealing import revised, split_pilot
@@ -160,7 +160,7 @@ def planned(run: Run, waves: int) -> Belief:
         return state.final.belief
     shown = shown_in(problem, state.history[:waves])
     pilot = revised(split_pilot(problem, 0)[0], problem, shown)
-    return belief_of(shown, all_rows(shown, state.history[:waves], pilot))
+    return with_shocks(shown, all_rows(shown, state.history[:waves], pilot))
 
 
 def test_every_wave_has_a_panel_with_what_was_known_after_it(waves: Run) -> None:
