@@ -107,10 +107,9 @@ class CoordinatorApp(Service):
         lag = self.telemetry.lag = lambda: self.scheduler.lag
         self.console = Console(coordinator, open_dashboard, self.nudge, self.problem, workers, lag)
         self.sign_in, self.courier = SignIn(self.console, provider), Courier(coordinator.context, outside)
-        self.screens: list[object] = [
-            one(self.console) for one in (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)
-        ]
-        self.screens += [OutsideScreens(self.console, outside), WebhookRoutes(coordinator, outside)]
+        kinds = (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)
+        self.screens = [*(one(self.console) for one in kinds), OutsideScreens(self.console, outside)]
+        self.webhooks = WebhookRoutes(coordinator, outside)
         self.checks |= {
             "operator": self.operator,
             "viewer": self.viewer,
@@ -435,7 +434,7 @@ class CoordinatorApp(Service):
         """Return every route; of an open service, anyone may call two of them."""
         free = ("studies", "watch") if self._open else ()
         routes = [replace(one, role="anyone") if one.name in free else one for one in routes_of(self)]
-        return [*routes, *self.pages()]
+        return [*routes, *routes_of(self.webhooks), *self.pages()]
 
     def pages(self) -> list[Route]:
         """Return every page, form and stream of the console, and the files that pages load."""
