@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from tests.study.test_guardrails import guarded
 from tests.study.test_watch import over
 from voxpop.errors import Array, InputError
 from voxpop.gp.belief import Belief, all_rows, shown_in, with_shocks
@@ -307,6 +308,7 @@ def test_nothing_covers_anything(courses: dict[str, Course], waves: Run) -> None
     _, watched = over(1, 1.5e-3, drift=1.5e-3)
     watched.watch(300)
     drawn["watched", "watch"] = figure(watched.course, "watch")
+    drawn["guarded", "guardrails"] = figure(guarded().course, "guardrails")
     assert {name for _, name in drawn} == set(DRAWINGS)
     assert {key: found for key, made in drawn.items() if (found := overlaps(made))} == {}
 

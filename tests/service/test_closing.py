@@ -287,3 +287,7 @@ def test_operators_close_a_wave_over_http_and_the_page_says_what_the_api_says(tm
     trail = site.client.get(f"/v2/audit?study={STUDY}", headers=as_(KEY)).json()["entries"]
     assert (trail[0]["action"], trail[0]["detail"]) == ("closed early", "wave 1, with 2 answers")
     site.close()
+
+
+def test_answers_that_were_withdrawn_lately_are_no_pace() -> None:
+    assert Response(10, answered=4, held=10, older=6, left=0.5, lately=(-3, 0.1)).pace == (0.0, 5.0)

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -162,6 +162,9 @@ def fleet(
             device.answers = answers
         try:
             found = _shown(crowd, application)
+        except StudyOverError:
+            say(f"{name} is over: who took part or has a key sees its decision; {count:,} devices made 0 reports")
+            return
         except httpx.HTTPError as error:
             raise InputError(f"cannot reach {url}: {error}; is the coordinator running there?") from None
     best = int(tastes.mean.argmax())
@@ -230,9 +233,11 @@ def _live(
     `show` shows the decision in force to people, and returns what is different when something has happened. A
     coordinator that is gone for a while, or has no time, is asked again: then there is no decision.
     """
-    patience = Patience(name)
-    with suppress(StudyOverError):  # if asking does not pay, it ends before anyone is asked
+    patience, over = Patience(name), None
+    try:
         crowd.register()
+    except StudyOverError as error:  # if asking does not pay, it ends before anyone is asked
+        over = error
     while True:
         try:
             if (now := crowd.devices[0].decision())["stage"] == "finished":
@@ -241,9 +246,9 @@ def _live(
             if application is not None and now["rounds"]:
                 application.play(now["wave"])
             crowd.check_in()
-        except (httpx.HTTPError, RefusedError) as error:
-            if isinstance(error, RefusedError) and error.status < 500:
-                raise
+        except (httpx.HTTPError, InputError) as error:
+            if isinstance(error, InputError) and getattr(error, "status", 400) < 500:
+                raise over or error from None
             patience.see("away")
         time.sleep(PAUSE)
 

@@ -60,6 +60,7 @@ class Response:
         if not self.older:
             return 0.0, 0.0
         gained, ago = (self.answered, 1 - self.left) if self.lately is None else self.lately
+        gained = max(0, gained)  # answers are withdrawn, too
         ahead, most = self.left / ago, float(max(0, self.older - self.answered))
         return min(most, gained * ahead), math.sqrt(gained + 1) * ahead
 
