@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from tests.helpers_waiting import until
 from tests.service.world import SECRET, STUDY, World, check_in_as, definition, own_shuffler, private, take_step, world
+from voxpop.policies import make_policy
 from voxpop.service import audit
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores import schema
@@ -246,11 +247,14 @@ def test_a_step_that_began_before_a_pause_changes_nothing_after_it(
         assert it.status.stage == "closed"
 
 
-def test_who_registers_while_a_study_is_deleted_hears_that_there_is_none(new_postgres: Callable[[], str]) -> None:
+@pytest.mark.parametrize("population", [None, 60])
+def test_who_registers_while_a_study_is_deleted_hears_that_there_is_none(
+    new_postgres: Callable[[], str], population: int | None
+) -> None:
     """On SQLite one writes after the other; on PostgreSQL the newcomer waits for the deletion."""
     with world(new_postgres(), PRIVATE, people=3) as it, ThreadPoolExecutor(1) as threads:
         life.change(it.coordinator.context, STUDY, Wanted.ENDED)
-        it.coordinator.create("cocoa", PRIVATE)
+        it.coordinator.create("cocoa", definition(policy=make_policy("waves", population=population)))
         context = it.coordinator.context
         with it.coordinator.database.write() as connection:
             row_of(connection, "cocoa", lock=True, alone=True)

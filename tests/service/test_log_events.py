@@ -25,7 +25,7 @@ COMPUTED = {  # by the text of the first argument: the names it can have
     "event.kind": {Kind.OPENED.value, Kind.FINISHED.value},
 }
 LOGGERS = ("note", "warn", "fault", "info", "debug", "warning", "error", "log")
-OTHERS = ("audit", "released", "record")  # whose notes are not for the log
+OTHERS = ("audit", "coordinator", "released", "record")  # whose notes are not for the log
 PASSED_ON = {"event", "kind"}  # names that a caller gave
 ALWAYS = {"event", "level", "timestamp", "service"}
 FAULT = {"error", "cause", "places"}
@@ -58,6 +58,8 @@ def written() -> dict[str, set[str]]:
             text = ast.unparse(line[0])
             if isinstance(line[0], ast.Constant):
                 names = {str(line[0].value)}
+            elif isinstance(line[0], ast.IfExp):
+                names = {str(ast.literal_eval(either)) for either in (line[0].body, line[0].orelse)}
             elif text in PASSED_ON or not isinstance(line[0], ast.Name | ast.Attribute):
                 continue
             else:

@@ -139,6 +139,23 @@ def _code_of(connection: sa.Connection, newcomer: Newcomer) -> bytes | None:
     return connection.execute(sa.select(codes.c.code_hash).where(*theirs).with_for_update()).scalar_one_or_none()
 
 
+def _room(connection: sa.Connection, study: str, most: int) -> int | None:
+    """Return how many more people may register, and let nobody else do so meanwhile; None if the study is deleted.
+
+    Its row is locked first, as by whoever deletes it.
+    """
+    here = sa.select(studies.c.id).where(studies.c.id == study).with_for_update(read=True, key_share=True)
+    if connection.execute(here).first() is None:
+        return None
+    counted = sa.select(counts.c.registered, counts.c.withdrawn).where(counts.c.study == study).with_for_update()
+    registered, withdrawn = connection.execute(counted).one()
+    # Whoever took part and withdrew could come back under another key, again and again.
+    gone = (people.c.study == study) & people.c.withdrawn & (people.c.participations > 0)
+    if withdrawn:
+        registered += connection.execute(sa.select(sa.func.count()).where(gone)).scalar_one()
+    return int(most - registered)
+
+
 def _admitted(
     context: Context, connection: sa.Connection, row: Any, newcomer: Newcomer, rooms: dict[str, float]
 ) -> bool | Refusal:
@@ -146,13 +163,10 @@ def _admitted(
     study = newcomer.study
     if study not in rooms:
         most = (context.snapshots.known(study) or context.snapshots.current(study, connection)).definition.population
-        here = sa.select(counts.c.registered, counts.c.withdrawn).where(counts.c.study == study).with_for_update()
-        registered, withdrawn = connection.execute(here).one()
-        # Whoever took part and withdrew could come back under another key, again and again.
-        gone = (people.c.study == study) & people.c.withdrawn & (people.c.participations > 0)
-        if most is not None and withdrawn:
-            registered += connection.execute(sa.select(sa.func.count()).where(gone)).scalar_one()
-        rooms[study] = math.inf if most is None else most - registered
+        room = math.inf if most is None else _room(connection, study, most)
+        if room is None:
+            return no_study(study)
+        rooms[study] = room
     if rooms[study] <= 0:
         return Refusal(409, f"as many people are registered in {study!r} as there are; ask its operator")
     if not _shares_code(row, newcomer):
