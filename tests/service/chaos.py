@@ -164,7 +164,8 @@ class Crowd:
                     device.register()
         self.ready.wait()
         passed: dict[int, int] = {}  # the last wave in which a device was not drawn
-        while (now := decision(http, url, devices[0].memory.key))["stage"] != "finished":
+        key = devices[0].memory.key  # of one that may have answered
+        while (now := decision(http, url, key))["stage"] != "finished":
             awake = [d for d in devices if passed.get(id(d)) != now["wave"]] if now["stage"] == "collecting" else []
             for device in awake:
                 outcome = device.check_in()

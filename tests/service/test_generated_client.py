@@ -81,12 +81,12 @@ def test_a_generated_client_runs_a_study(tmp_path: Path, monkeypatch: pytest.Mon
     seen: set[str] = set()
     for turn in range(50):
         site.step()
-        now = made.call(operator, "anyone", "decision", STUDY)
+        now = made.call(operator, "reader", "decision", STUDY)
         if now.stage == "finished":
             break
         if now.rounds:
             rounds = made.Rounds(wave=now.wave, rounds=now.rounds)
-            assert made.call(operator, "operator", "play", STUDY, f"turn-{turn}", body=rounds).counted == now.rounds
+            assert made.call(operator, "application", "play", STUDY, f"turn-{turn}", body=rounds).counted == now.rounds
             continue
         for device in devices.values():
             found = made.call(device, "participant", "check_in", STUDY)
@@ -105,6 +105,6 @@ def test_a_generated_client_runs_a_study(tmp_path: Path, monkeypatch: pytest.Mon
     watched = made.call(operator, "viewer", "watch", STUDY)
     assert len(watched.estimates) == 6
     assert made.call(next(iter(devices.values())), "participant", "check_in", STUDY).status == "finished"
-    assert isinstance(made.call(operator, "anyone", "decision", "nothing"), made.Error)
+    assert isinstance(made.call(operator, "reader", "decision", "nothing"), made.Error)
     made.close()
     site.close()
