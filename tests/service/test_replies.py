@@ -143,6 +143,7 @@ def ask_for_the_rest(services: Services, person: str) -> None:
     services.client.put(f"{services.url}/v2/keys/member/studies/{STUDY}", json={"role": "owner"}, headers=mine)
     services.client.put(f"{place}/{STUDY}/public", json={"public": True}, headers=mine)
     services.client.put(f"{place}/{STUDY}/waves/1/note", json={"text": "holiday week"}, headers=mine)
+    services.client.put(f"{place}/{STUDY}/close", json={"wave": 1}, headers=mine)  # which is over
     services.client.get(f"{place}/{STUDY}/participant", headers=as_(person))
     hook = f"{services.url}/v2/webhooks/shop"
     services.client.put(hook, json={"address": "https://1.1.1.1/", "format": "slack"}, headers=mine)
