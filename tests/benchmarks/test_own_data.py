@@ -36,7 +36,7 @@ def test_more_answers_help_thompson_sampling() -> None:
 
 
 def test_weeks_and_stores_are_enough_to_ask_and_weeks_alone_are_not() -> None:
-    table = pilot(0)
+    table = pilot(1)
     alone = Study.from_pilot(table, horizon=WEEKS // 2, **COLUMNS)
     assert (alone.ask(), alone.ended) == (None, "asking people does not pay")
     free = Study.from_pilot(table, horizon=WEEKS // 2, money=Money("EUR", 600), **COLUMNS)

@@ -117,7 +117,7 @@ def test_the_guide_s_calibrations_work_one_after_the_other(main: Main, tmp_path:
     (tmp_path / "stores.csv").write_text("Woche,Filiale,Preis,rounds,Umsatz (EUR)\n" + "\n".join(stores))
     metric_csv(tmp_path / "metric.csv")
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^voxpop (calibrate .*)$", guide, re.MULTILINE)
+    commands = re.findall(r"^voxpop (calibrate (?!subscribers).*)$", guide, re.MULTILINE)  # tests of guardrails run it
     assert len(commands) >= 5
     for command in commands:
         done = main(*shlex.split(command), "--kernel", "matern-5/2")

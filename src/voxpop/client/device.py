@@ -54,6 +54,7 @@ class Device:
     >>> promise = Promise("shuffle", epsilon=5.0, shuffler="https://shuffler.example")
     >>> device = Device("https://study.example", "espresso", promise)
     >>> device.record(wave=1, arm=3, reward=2.4)  # stays here until `check_in` finds an invitation
+    True
     """
 
     tick: ClassVar[float] = 1.0  # seconds
