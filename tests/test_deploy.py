@@ -27,6 +27,8 @@ from voxpop.service.web.metrics import Telemetry
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))
+BACKUP = DEPLOY / "voxpop-backup.service"
+RIGHTS = {"DynamicUser": "yes", "ProtectSystem": "strict", "NoNewPrivileges": "yes", "CapabilityBoundingSet": ""}
 FOLDERS = ("/src", "/wheels", "/opt/voxpop", "/var/lib/voxpop")  # of the container
 
 
@@ -171,7 +173,7 @@ def settings_of_unit(path: Path) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (line.partition("=") for line in lines)]
 
 
-@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [path for path in UNITS if path != BACKUP], ids=lambda path: path.name)
 def test_a_unit_starts_a_command_that_exists_and_has_few_rights(path: Path) -> None:
     said = settings_of_unit(path)
     only = dict(said)
@@ -180,8 +182,18 @@ def test_a_unit_starts_a_command_that_exists_and_has_few_rights(path: Path) -> N
     require_settings([value.split("=")[0] for name, value in said if name == "Environment"] + commented)
     database = shlex.split(only["ExecStart"])[3]
     assert database.startswith(f"/var/lib/{only['StateDirectory']}/")
-    wanted = {"DynamicUser": "yes", "ProtectSystem": "strict", "NoNewPrivileges": "yes", "CapabilityBoundingSet": ""}
-    assert wanted.items() <= only.items()
+    assert RIGHTS.items() <= only.items()
+
+
+def test_the_unit_of_backups_runs_commands_that_exist_and_has_few_rights() -> None:
+    only = dict(settings_of_unit(BACKUP))
+    shell, flags, script = shlex.split(only["ExecStart"])
+    assert (shell, flags) == ("/bin/sh", "-euc")
+    commands = [shlex.split(part) for part in script.split(";") if part.strip().startswith("voxpop ")]
+    assert [words[1] for words in commands] == ["backup", "restore"]
+    for words in commands:
+        require_command(words)
+    assert RIGHTS.items() <= only.items()
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
