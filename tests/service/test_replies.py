@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.service.world import SECRET, STUDY, add_operator, definition, private
 from voxpop.io.schema import decode_release
 from voxpop.privacy import Simulated
 from voxpop.service.keys import Keyring, new_key
+from voxpop.service.outbox.receivers import Outside
 from voxpop.service.shuffler.batches import Shuffler
 from voxpop.service.shuffler.signed_http import HttpShuffler, send
 from voxpop.service.stores.migrate import open_store
@@ -38,7 +40,7 @@ class Services:
         self._stack = ExitStack()
         self.coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET)
         add_operator(self.coordinator, "me", KEY)
-        self._mine = CoordinatorApp(self.coordinator, SHUFFLER_KEY)
+        self._mine = CoordinatorApp(self.coordinator, SHUFFLER_KEY, outside=Outside((ip_network("127.0.0.0/8"),)))
         self.url = self.serve(self._mine, self._stack)
         self.shuffler = Shuffler(open_store(str(folder / "s.db"), "shuffler"), lambda kind, **values: None)
         self._theirs = ShufflerApp(self.shuffler, self.url, SHUFFLER_KEY)
@@ -146,7 +148,7 @@ def ask_for_the_rest(services: Services, person: str) -> None:
     services.client.put(f"{place}/{STUDY}/close", json={"wave": 1}, headers=mine)  # which is over
     services.client.get(f"{place}/{STUDY}/participant", headers=as_(person))
     hook = f"{services.url}/v2/webhooks/shop"
-    services.client.put(hook, json={"address": "https://1.1.1.1/", "format": "slack"}, headers=mine)
+    services.client.put(hook, json={"address": "https://127.0.0.1:9/", "format": "slack"}, headers=mine)
     services.client.post(f"{hook}/test", headers=mine)
     told = services.client.get(f"{services.url}/v2/deliveries", headers=mine).json()["deliveries"]
     services.client.post(f"{services.url}/v2/deliveries/{told[0]['number']}/again", headers=mine)

@@ -290,7 +290,9 @@ def test_no_address_inside_the_network_is_reached_unless_it_is_allowed(
             listen(here, f"https://{shown}/x", Outside())
         family = socket.AF_INET6 if ":" in place else socket.AF_INET
         found = [[(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", 443))]]
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found[0])
+        real = socket.getaddrinfo
+        pointed = lambda host, *rest, **named: found[0] if host == "hook.example" else real(host, *rest, **named)  # noqa: E731
+        monkeypatch.setattr(socket, "getaddrinfo", pointed)
         listen(here, "https://hook.example/x", Outside())
         found[0].append((family, socket.SOCK_STREAM, 6, "", (place, 443)))  # rebound, beside a harmless one
         monkeypatch.setattr(httpx, "AsyncClient", None)  # nothing may be sent
