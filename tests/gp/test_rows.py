@@ -10,7 +10,7 @@ from tests.helpers import evidence, random_problem
 from voxpop.errors import Array
 from voxpop.gp.belief import all_rows, own_noise, pilot_rows, rows_of, shown_in, total_noise
 from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import TRUST, Problem
+from voxpop.model.problem import TRUST, Manner, Problem
 from voxpop.model.waves import Answered, Feedback, Plan, changed
 
 PLAN = Plan(1, np.array([0, 3, 7]), np.array([1, 2, 5]), 40)
@@ -131,3 +131,29 @@ def test_groups_of_people_are_independent_of_each_other() -> None:
     order = np.lexsort(bare.decisions.points[[1, 2]].T[::-1])
     expected = block_diag(of_pilot[np.ix_(order, order)], model(problem) / COUNT, 9 * model(problem) / COUNT)
     assert rows.noise == pytest.approx(expected)
+
+
+# In which manner people vary
+
+
+@pytest.mark.parametrize("manner", [Manner(), Manner(4.0, 0.5), Manner(0.25, 1.0), Manner(1.0, 8.0), Manner(0.5, 2.0)])
+def test_people_are_found_to_vary_as_they_do(manner: Manner) -> None:
+    problem = random_problem(0)
+    scatter = problem.varying(PLAN.arms, PLAN.pulls, manner)
+    assert scatter.diagonal() == pytest.approx(model(problem).diagonal())  # as much as v and sigma say
+    assert np.linalg.eigvalsh(scatter).min() > 0
+    found = shown_in(problem, [Answered(PLAN, Feedback(np.zeros(3), 100_000, scatter=scatter))])
+    assert found.manner == manner
+    assert total_noise(found, PLAN, Feedback(np.zeros(3), 50)) == pytest.approx(scatter / 50)
+    few = shown_in(problem, [Answered(PLAN, Feedback(np.zeros(3), 3, scatter=scatter))])
+    assert few.manner == Manner()  # they do not show it
+
+
+def test_rougher_people_differ_more_between_close_actions_and_smoother_ones_less() -> None:
+    problem = Problem(np.array([0.0, 0.1]), SquaredExponential(0.5), 0.1, 1.0, norm_bound=1.0, horizon=100)
+    contrast, both = np.array([1.0, -1.0]), np.arange(2)
+    apart = [
+        float(contrast @ problem.varying(both, np.ones(2), Manner(rough)) @ contrast) for rough in (0.5, 1.0, 2.0, 4.0)
+    ]
+    people = np.array(apart) - 2 * problem.noise_std**2
+    assert people / people[1] == pytest.approx([0.5, 1.0, 2.0, 4.0], rel=0.1)

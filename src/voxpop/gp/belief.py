@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import product
 
 import numpy as np
 from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
 
 from voxpop.errors import Array
 from voxpop.gp.widths import shared_coordinates
-from voxpop.model.problem import ASSUMED, GRAM_LIMIT, TRUST, Evidence, Indices, Problem, Shocks
+from voxpop.model.problem import ASSUMED, GRAM_LIMIT, TRUST, Evidence, Indices, Manner, Problem, Shocks
 from voxpop.model.waves import Answered, Feedback, Plan
 
 
@@ -119,6 +120,11 @@ def own_noise(problem: Problem, plan: Plan, feedback: Feedback) -> tuple[Array, 
     return _with_rounds(problem, plan, feedback, noise), freedom
 
 
+FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+MANNERS = sorted((Manner(*each) for each in product(FACTORS, FACTORS)), key=lambda each: np.abs(np.log2(each)).sum())
+GAIN = 3.0  # log-likelihood that a doubling must gain
+
+
 def shown_in(problem: Problem, history: Sequence[Answered]) -> Problem:
     """Return the problem in which people vary as they did in the pilot and in these waves, and rounds as in these."""
     seen = [
@@ -127,7 +133,26 @@ def shown_in(problem: Problem, history: Sequence[Answered]) -> Problem:
         if feedback.variances is not None and feedback.freedom > 0
     ]
     shown = problem.showing(seen)
+    if not problem.of_people:
+        shown = shown.in_manner(_manner(shown, history))
     return shown.showing([], _shocks(shown, history))
+
+
+def _manner(problem: Problem, history: Sequence[Answered]) -> Manner:
+    """Return how people vary, by the likelihood of how single answers do in all waves.
+
+    What they have in common, and what differs between close actions, decides how well these can be compared.
+    """
+    unlikely = GAIN * np.abs(np.log2(MANNERS)).sum(axis=1)
+    for plan, feedback in history:
+        if feedback.scatter is None or feedback.scatter.ndim == 1 or feedback.freedom <= 0:
+            continue
+        spread = problem.spread_at(problem.decisions.points[plan.arms])
+        models = np.stack([problem.varying(plan.arms, plan.lived, manner) for manner in MANNERS])
+        models = models * (np.outer(spread, spread) + 1e-12 * np.eye(len(spread)))
+        fits = np.linalg.slogdet(models)[1] + np.trace(np.linalg.solve(models, feedback.scatter), axis1=1, axis2=2)
+        unlikely += feedback.freedom / 2 * fits
+    return MANNERS[int(np.argmin(unlikely))]
 
 
 def _shocks(problem: Problem, history: Sequence[Answered]) -> Shocks:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -144,6 +144,13 @@ class Shocks:
     def at_most(self, inflation: float) -> float:
         """Return the variance to count with where an estimate with so many degrees of freedom is to be `inflation`."""
         return max(inflation * (self.variance + self.people) - self.people, self.variance)
+
+
+class Manner(NamedTuple):
+    """How people vary, where they vary as much as v and sigma say in all."""
+
+    rough: float = 1.0  # times as much as k says between actions that are close
+    own: float = 1.0  # times as much as sigma says between rounds, and as much less between people
 
 
 SHOCK = 0.01  # the deviation of a shock, in units of v sqrt(max k), unless something is known
@@ -378,11 +385,26 @@ class Problem:
         D is the spread, by which people vary more at some actions and less at others. Where the unknown is the mean of
         these very people, how they differ is no noise.
         """
-        covariance = (0.0 if self.of_people else self.bias_std**2) * self.covariance(arms, arms)
-        covariance.flat[:: len(arms) + 1] += self.noise_std**2 / pulls
-        if self.spread is not None and not self.of_people:
-            covariance *= np.outer(self.spread[arms], self.spread[arms])
-        return covariance / count
+        if self.of_people:
+            return np.diag(np.full(len(arms), self.noise_std**2) / pulls) / count
+        spread = np.ones(len(arms)) if self.spread is None else self.spread[arms]
+        return self.varying(arms, pulls, self.manner) * np.outer(spread, spread) / count
+
+    def varying(self, arms: Indices, pulls: Indices | Array, manner: Manner) -> Array:
+        """Compute v^2 K + sigma^2 W^-1 for people who vary as much, but in another manner."""
+        rough, own = manner
+        covariance, variances = self.covariance(arms, arms), np.full(len(arms), self.noise_std**2) / pulls
+        deviation = np.sqrt(np.maximum(covariance.diagonal(), np.finfo(float).tiny))
+        usual = self.bias_std**2 * covariance.diagonal() + variances
+        if rough > 1:
+            covariance = covariance * (covariance / np.outer(deviation, deviation)) ** (rough - 1)
+        elif rough < 1:
+            alike = np.outer(deviation, deviation)
+            covariance = alike - rough * (alike - covariance)
+        covariance = self.bias_std**2 * covariance
+        covariance.flat[:: len(arms) + 1] += own * variances
+        scale = np.sqrt(usual / covariance.diagonal())
+        return np.asarray(covariance * np.outer(scale, scale))
 
     @property
     def most_differing(self) -> float:
@@ -413,6 +435,14 @@ class Problem:
     def shocks(self) -> Shocks:
         """What is known of what happens to everybody alike in a round."""
         return Shocks(self.shock_std**2, freedom=self.shock_freedom)
+
+    manner = Manner()
+
+    def in_manner(self, manner: Manner) -> Problem:
+        """Return the same problem, in which people vary as much, but in another manner."""
+        new = copy(self)
+        new.__dict__["manner"] = manner
+        return new
 
     of_people = False  # True: the unknown is the mean of the very people who answer, and not that of a population
 

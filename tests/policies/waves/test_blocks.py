@@ -107,10 +107,9 @@ def test_studies_are_played_in_random_orders() -> None:
     scenario = make_scenario("synthetic", Options(seed=0, size=40, horizon=4000, shocks=0.1))
     plans = [wave.plan for wave in simulate(scenario, Waves(), 0).closed]
     orders = [order for plan in plans if plan.orders is not None for order in plan.orders.tolist()]
-    assert len(orders) >= 2
-    assert sum(order == sorted(order) for order in orders) <= 1
     long = [tuple(order) for order in orders if len(order) > 5]
     assert len(set(long)) == len(long) >= 2
+    assert not any(list(order) == sorted(order) for order in long)
 
 
 # How shocks are measured

@@ -109,7 +109,7 @@ def test_more_answers_never_make_what_is_predicted_worse() -> None:
     assert pilot is not None
     sealed = Evidence(problem, (pilot,), Model(problem.norm_bound), shocks=Shocks(0.1))
     limits = Limits(3000, 10_000, 10**6)
-    certifier = Certifier(problem, state, OPEN, state.centre, sealed, 0.01, 1.0, limits, 20)
+    certifier = Certifier(problem, state, OPEN, state.centre, sealed, 0.01, 0.0, 1.0, limits, 20)
     before = state.centre - state.centre[state.best] + sealed.widths(everybody, state.best, 0.01)
     others = everybody != state.best
     few, many = (certifier._bounds(everybody, 16, people)[others] for people in (20, 10_000))

@@ -304,6 +304,10 @@ class Outlook:
             rest -= np.outer(column, column)
         return [int(self.pool[place]) for place in chosen]
 
+    def cheapest(self, most: int) -> Indices:
+        """List the places of the arms that are expected to lose least: the incumbent, and others that hardly differ."""
+        return self.pool[np.argsort(self.loss(self.pool), kind="stable")[:most]]
+
     def by_chance(self, most: int) -> list[int]:
         """Order arms by the chance of being best, as places."""
         gap = self.mean[self.pool] - self.best_mean

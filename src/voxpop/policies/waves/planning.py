@@ -28,7 +28,7 @@ from voxpop.policies.waves.sealing import SEALED, Evidence, Part
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
-BLOCK = 5  # people, at least, where a wave has more than two blocks
+BLOCK = 4  # people, at least, where a wave has more than two blocks
 UNMEASURED = 2  # waves of a short study without a pilot, in which every round is needed
 LONG = 800  # rounds in which a small wave that measures shocks costs little
 RESIDUALS = 8  # degrees of freedom with which a wave is to show shocks
@@ -40,7 +40,7 @@ GOOD_ENOUGH = 0.86  # of the largest net
 FINALISTS = tuple(np.linspace(0.8, 0.98, 10).tolist())  # shares of the largest net
 LAST_FINALISTS = (0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 1.0)  # if the number of waves is limited
 FEW, MANY = 60, 600  # numbers of people for which arms are put in order
-FEWEST = 20  # people in a wave, unless a budget allows fewer
+FEWEST = 16  # people in a wave, unless a budget allows fewer
 MOST_PEOPLE = 10_000_000
 
 
@@ -145,7 +145,7 @@ class Planner:
 
     def measuring(self) -> Offer | None:
         """Return a small wave that shows what rounds do to everybody, if nothing has and the limits allow it."""
-        places = np.array(sorted({self.outlook.incumbent, *self.outlook.by_chance(3)}), dtype=np.intp)
+        places = np.sort(self.outlook.cheapest(3))
         rounds, arms = MEASURING[1], len(places)
         enough = self.limits.people >= self.fewest and self.limits.numbers >= self.fewest * arms * (1 + self._also)
         if (
@@ -358,7 +358,8 @@ class Certifier:
     channel: Channel
     mean: Array  # (n,) pooled
     evidence: Evidence  # what is sealed already
-    level: float  # at which the decision is to be certified, less a reserve
+    level: float  # at which the decision is to be certified
+    reserve: float  # standard errors by which answers may turn out worse than expected
     answer_cost: float
     limits: Limits
     fewest: int
@@ -381,7 +382,7 @@ class Certifier:
         active = self.state.active
         if len(active) <= MOST_CONSIDERED:
             return active
-        bounds = self.mean[active] + self.evidence.widths(active, self.state.best, self.level)
+        bounds = self.mean[active] + self.evidence.widths(active, self.state.best, self.level, self.reserve)
         return np.union1d(active[np.argsort(-bounds, kind="stable")[:MOST_CONSIDERED]], [self.state.best])
 
     def _offers(self) -> Iterator[tuple[Indices, int]]:
@@ -467,5 +468,5 @@ class Certifier:
             known = float(rounds) / plan.answers * within(problem.answer_noise(arms, plan.lived))
             freedom = float((plan.blocks - 1) * (len(arms) - 1))
             after = replace(after, shocks=after.shocks.measured(freedom, known))
-        bound = self.mean[at] - self.mean[best] + after.widths(at, best, self.level)
+        bound = self.mean[at] - self.mean[best] + after.widths(at, best, self.level, self.reserve)
         return np.where(at == best, -np.inf, bound)

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from voxpop.errors import InputError
 from voxpop.gp.belief import Belief, Rows, all_rows, dimensions, rows_of, shown_in, with_shocks
@@ -33,7 +32,6 @@ from voxpop.policies.waves.sealing import (
     Model,
     Part,
     excess,
-    factor,
     faded,
     reach,
     revised,
@@ -284,10 +282,8 @@ class Waves(Configured):
         if self.drift:
             evidence = replace(evidence, drift=self.drift, now=state.rounds)
         level = (self._share(state, True) - ASIDE) * (self.delta - state.spent)
-        z = factor(level) + RESERVE * (1 + _certifying(state))
-        certifier = Certifier(
-            problem, state, channel, state.centre, evidence, float(ndtr(-z)), self._price(problem), limits, fewest
-        )
+        reserve, price = RESERVE * (1 + _certifying(state)), self._price(problem)
+        certifier = Certifier(problem, state, channel, state.centre, evidence, level, reserve, price, limits, fewest)
         assert state.view is not None
         certifier = replace(certifier, same=self.same, also=len(state.rails), safe=state.view.safe)
         with one_thread():

@@ -322,15 +322,18 @@ class Evidence:
             width = width + self._apart(problem.prior_variance[best], LIMITED * level, problem.size)
             most, level = high - float(problem.means[best] + estimate[0] - width[0]), (1 - LIMITED) * level
             most = most if most >= 0 else math.inf  # the answers contradict the limit
-        estimator, bound = self._estimator(level, 1, LEVELS)
-        estimate, width = affine_values_and_gaps(estimator, at, best, bound, self._residual)[1]
-        width = width + self._apart(self._square(at, best), level, problem.size)
-        gaps = np.minimum(problem.means - problem.means[best] + estimate + width, most)
-        gaps[best] = 0.0
+        gaps = np.minimum(self.gaps(at, best, level), most)
         estimator, bound = self._estimator(level, 2 * problem.size)
         estimate, width = affine_values(estimator, at, bound, self._residual)
         width = width + self._apart(problem.prior_variance, level, 2 * problem.size)
         return Statement(gaps, problem.means + estimate - width, problem.means + estimate + width)
+
+    def gaps(self, at: Indices, best: int, level: float) -> Array:
+        """Bound f(x) - f(best) from above, each at this level."""
+        problem, (estimator, bound) = self.problem, self._estimator(level, 1, LEVELS)
+        estimate, width = affine_values_and_gaps(estimator, at, best, bound, self._residual)[1]
+        width = width + self._apart(self._square(at, best), level, problem.size)
+        return np.where(at == best, 0.0, problem.means[at] - problem.means[best] + estimate + width)
 
     def kept(self, rule: Rule, at: Indices, today: int, level: float, side: int) -> Array:
         """Bound s(x) = g(x) - share g(today) - floor from above (side 1) or below (-1), each at this level.
@@ -357,10 +360,10 @@ class Evidence:
         reach = self.model.norm_bound * math.sqrt(float(self.problem.prior_variance[best]))
         return min(high - max(low, float(self.problem.means[best]) - reach), float(most))
 
-    def widths(self, at: Indices, best: int, level: float) -> Array:
+    def widths(self, at: Indices, best: int, level: float, reserve: float = 0.0) -> Array:
         """Compute the widths of the bounds on f(x) - f(best), which do not depend on the answers."""
         if self.parts:
-            estimator, bound = self._estimator(level, 1, LEVELS)
+            estimator, bound = self._estimator(level, 1, LEVELS, reserve)
             width = affine_values_and_gaps(estimator, at, best, bound, self._residual)[1][1]
             return np.asarray(width + self._apart(self._square(at, best), level, self.problem.size))
         return np.asarray(self.model.norm_bound * np.sqrt(self._square(at, best, self.model.power)))
@@ -403,8 +406,12 @@ class Evidence:
     def _residual(self) -> Array:
         return np.concatenate([part.residual for part in self.parts])
 
-    def _estimator(self, level: float, statements: int, levels: float = 0.0) -> tuple[AffineEstimator, float]:
+    def _estimator(
+        self, level: float, statements: int, levels: float = 0.0, reserve: float = 0.0
+    ) -> tuple[AffineEstimator, float]:
         """Return the estimator of one of several statements that hold together, and the norm bound to use it with.
+
+        With a reserve it counts with so many standard errors more.
 
         What a whole wave has in common says nothing of differences: there it counts with `levels` times its noise.
 
@@ -425,7 +432,7 @@ class Evidence:
         shocks = self.shocks.at_most(inflation(level, self.shocks.freedom))
         noise = block_diag(*(_noise(part, level, shocks, self._more, levels) for part in self.parts))
         wide = wider(self.problem, self.model.power)
-        return AffineEstimator(wide, arms, noise, None, factor(level), self._biases(level, drawn)), bound
+        return AffineEstimator(wide, arms, noise, None, factor(level) + reserve, self._biases(level, drawn)), bound
 
     def _biases(self, level: float, drawn: float) -> list[Array]:
         """Return matrices C: besides its noise a'y is biased by at most the sum of their sqrt(a'C a)."""

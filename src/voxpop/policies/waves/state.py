@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from voxpop.errors import Array
 from voxpop.gp.belief import Belief, Rows, belief_of, dimensions
+from voxpop.model.guardrails import Rule
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import Guard, State
 from voxpop.model.waves import changed
@@ -187,23 +188,21 @@ class WavesState(State):
         if not self.wave:  # nobody was asked: nothing is said, and the whole pilot decides
             best = self.choice(belief, rails)
             return changed(self.seen(belief, best), final=replace(view, best=best), over=True)
-        first, *others = self._listed()
-        keeps = kept(rails, self.problem.size)
-        choice = max([first, *others], key=lambda action: (bool(keeps[action]), float(belief.mean[action])))
+        listed, keeps = self._listed(), kept(rails, self.problem.size)
+        choice = max(listed, key=lambda action: (bool(keeps[action]), float(belief.mean[action])))
         if not keeps[choice]:  # none of the list does
-            choice = nearest(rails, np.array([first, *others]))
-        end = None if choice == first else self.opened(1 - LOOK, choice, (1 - FIRST) / len(others))
-        if choice == first or (keeps[first] and end is not None and end.certificate > self.certificate):
-            choice, end = first, self.opened(1 - LOOK, first, FIRST if others else 1.0)
-            end = changed(  # what was said before is still said
-                end,
-                active=np.intersect1d(self.active, end.active),
-                lower=np.maximum(self.lower, end.lower),
-                upper=np.minimum(self.upper, end.upper),
-                certified=min(self.certificate, end.certificate),
-                keeps=tuple(map(max, zip(self.keeps, end.keeps, strict=True))) if self.keeps else end.keeps,
-            )
-        assert end is not None
+            choice = nearest(rails, np.array(listed))
+        others, end = len(listed) - 1, self.opened(1 - LOOK, FIRST if len(listed) > 1 else 1.0)
+        end = changed(  # what was said before is still said
+            end,
+            active=np.intersect1d(self.active, end.active),
+            lower=np.maximum(self.lower, end.lower),
+            upper=np.minimum(self.upper, end.upper),
+            certified=min(self.certificate, end.certificate),
+            keeps=tuple(map(max, zip(self.keeps, end.keeps, strict=True))) if self.keeps else end.keeps,
+        )
+        if choice != self.best:
+            end = end.instead(choice, (1 - FIRST) / others * (1 - LOOK) * max(self.delta - self.spent, 0.0))
         return changed(end.seen(belief, choice), final=replace(view, best=choice), over=True)
 
     @property
@@ -236,38 +235,60 @@ class WavesState(State):
         """Return the state with a share of what is left of delta; the rest counts as spent."""
         return changed(self, spent=self.delta - share * (self.delta - self.spent))
 
-    def opened(self, share: float, choice: int | None = None, part: float = 1.0, aside: float = 0.0) -> Self:
-        """Say what all sealed parts prove, for a share of what is left of delta, of which some may be set aside.
+    def opened(self, share: float, part: float = 1.0, aside: float = 0.0) -> Self:
+        """Say what all sealed parts prove of the decision, for a share of what is left of delta.
 
-        It is about the decision, or about one of several choices, each of which has its part of the level.
+        Some of it may be set aside, and a part of the rest may be all that is used for it.
         """
-        level, choice = (share - aside) * (self.delta - self.spent), self.best if choice is None else choice
+        level = part * (share - aside) * (self.delta - self.spent)
         hidden = self.unsealed.left(1 - share)
         if self.evidence is None or not self.evidence.parts or level <= 0:
             return hidden
-        level, rails = part * level, self.problem.guardrails
-        said = self.evidence.state(choice, (1 - KEEPING - EXCLUDING) * level if rails else level)
-        exists, keeps = np.isin(np.arange(self.problem.size), self.offered), list[float]()
-        possible = exists.copy()
-        for guardrail, state in zip(rails, self.rails, strict=True):
-            if state.evidence is None or not state.evidence.parts:
-                keeps.append(-math.inf)
-                continue
-            bound = partial(state.evidence.kept, guardrail.rule, today=self.problem.today or 0)
-            keeps.append(float(bound(np.array([choice]), level=KEEPING / len(rails) * level, side=-1)[0]))
-            possible &= bound(np.arange(len(possible)), level=EXCLUDING / len(rails) * level, side=1) >= 0
-        possible[choice] = True
+        rails, possible = self.problem.guardrails, np.isin(np.arange(self.problem.size), self.offered)
+        said = self.evidence.state(self.best, (1 - KEEPING - EXCLUDING) * level if rails else level)
+        lower = np.where(possible, np.maximum(hidden.lower, said.lower), hidden.lower)
+        upper = np.where(possible, np.minimum(hidden.upper, said.upper), hidden.upper)
+        for place, guardrail in enumerate(rails):
+            possible &= self._slack(place, guardrail.rule, np.arange(len(possible)), EXCLUDING * level, 1) >= 0
+        possible[self.best] = True
         gaps = np.where(possible, said.gaps, -math.inf)
-        certificate = max(0.0, float(gaps.max()))
-        vacuous = certificate >= self.evidence.assumed(choice)
+        certified, keeps = self._worth_saying(max(0.0, float(gaps.max())), self.best), self._keeps(self.best, level)
         return changed(
-            hidden,
-            active=np.flatnonzero(gaps >= 0),
-            lower=np.where(exists, np.maximum(hidden.lower, said.lower), hidden.lower),
-            upper=np.where(exists, np.minimum(hidden.upper, said.upper), hidden.upper),
-            certified=math.inf if vacuous else certificate,
-            keeps=tuple(keeps),
+            hidden, active=np.flatnonzero(gaps >= 0), lower=lower, upper=upper, certified=certified, keeps=keeps
         )
+
+    def instead(self, choice: int, level: float) -> Self:
+        """Return the state with what follows for another decision, chosen by all answers from a list, at this level.
+
+        It is behind the best by no more than the recommendation is, and than it is behind the recommendation.
+        """
+        assert self.evidence is not None
+        if level <= 0:
+            return self
+        own = (1 - KEEPING - EXCLUDING) * level if self.problem.guardrails else level
+        behind = float(self.evidence.gaps(np.array([self.best]), choice, own)[0])
+        certified = self._worth_saying(max(0.0, self.certificate + behind), choice)
+        active = np.union1d(self.active, [choice])
+        return changed(self, active=active, certified=certified, keeps=self._keeps(choice, level))
+
+    def _worth_saying(self, certificate: float, choice: int) -> float:
+        """Return a certificate; infinity if it says no more than what was assumed."""
+        assert self.evidence is not None
+        return math.inf if certificate >= self.evidence.assumed(choice) else certificate
+
+    def _keeps(self, choice: int, level: float) -> tuple[float, ...]:
+        """Bound by how much a decision passes each guardrail."""
+        each = enumerate(self.problem.guardrails)
+        return tuple(
+            float(self._slack(place, one.rule, np.array([choice]), KEEPING * level, -1)[0]) for place, one in each
+        )
+
+    def _slack(self, place: int, rule: Rule, at: Indices, level: float, side: int) -> Array:
+        """Bound by how much decisions pass a guardrail, from above (side 1) or below (-1)."""
+        evidence, today = self.rails[place].evidence, self.problem.today or 0
+        if evidence is None or not evidence.parts:
+            return np.full(len(at), side * math.inf)
+        return evidence.kept(rule, at, today, level / len(self.rails), side)
 
 
 def _others(size: int, withdrawn: tuple[int, ...]) -> Indices:
