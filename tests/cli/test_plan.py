@@ -42,10 +42,10 @@ def test_what_ifs_need_no_other_file(main: Main, tmp_path: Path) -> None:
     study_file(tmp_path / "tea.toml", WAVES + '\n[money]\nunit = "EUR"\npeople = 5000\nanswer = 0.1\n')
     usual, longer, sure, private = (
         aims(main("plan", "tea.toml", *QUICK, *more).out)
-        for more in ((), ("--horizon", 40_000), ("--tolerance", 0.05), ("--epsilon", 5))
+        for more in ((), ("--horizon", 40_000), ("--tolerance", 0.04), ("--epsilon", 5))
     )
-    assert "until 0.05" in sure
-    assert "until 0.05" not in usual
+    assert "until 0.04" in sure
+    assert "until 0.04" not in usual
     people = [int(rows["while it pays"][0].replace(",", "")) for rows in (usual, private)]
     assert people[0] < people[1]
     nobody = [float(rows["ask nobody"][5].replace(",", "")) for rows in (usual, longer)]

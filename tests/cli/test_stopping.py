@@ -125,7 +125,7 @@ def test_tell_names_both_figures_and_says_why_it_stopped(main: Main, tmp_path: P
     assert loss.startswith("expected loss: ")
     assert " per round (what the model expects" in loss
     assert certified.startswith("certified: no other price ")
-    assert ", with 90 % confidence (a quarter of the answers was kept aside to check this; if the model" in certified
+    assert ", with 90 % confidence (30 % of the answers was kept aside to check this; if the model" in certified
     assert over.startswith("nothing is left to ask: the budget of 1 wave")
     assert main("ask", "tea.toml").out == told.out
     over = json.loads(main("ask", "tea.toml", "--json").out)

@@ -63,8 +63,8 @@ FAULTS = [
         "every choice has the whole level",
         "All answers choose among several decisions, and each has the whole level.",
         STATE,
-        "level, rails = part * level, self.problem.guardrails",
-        "rails = self.problem.guardrails",
+        "level = part * (share - aside) * (self.delta - self.spent)",
+        "level = (share - aside) * (self.delta - self.spent)",
         (f"{SEALING}::test_each_decision_of_the_list_has_its_part_of_the_level",),
     ),
     Fault(
@@ -87,8 +87,8 @@ FAULTS = [
         "old waves prove something of decisions that came later",
         "Statements that are made again bound decisions that were chosen after they were made.",
         STATE,
-        "exists, keeps = np.isin(np.arange(self.problem.size), self.offered), list[float]()",
-        "exists, keeps = np.ones(self.problem.size, dtype=bool), list[float]()",
+        "rails, possible = self.problem.guardrails, np.isin(np.arange(self.problem.size), self.offered)",
+        "rails, possible = self.problem.guardrails, np.ones(self.problem.size, dtype=bool)",
         ("study/test_decisions.py::test_what_was_proved_before_a_decision_was_added_says_nothing_of_it",),
     ),
     Fault(

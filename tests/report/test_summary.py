@@ -32,7 +32,7 @@ def warned(run: Run, text: str) -> Run:
 def test_both_figures_are_named(waves: Run) -> None:
     said = lines(waves)
     proved = f"no other price is better by more than {number(waves.state.certificate)}, with 90 % confidence"
-    assert said["Certified"].startswith(f"{proved} | a quarter of the answers was kept aside to check this;")
+    assert said["Certified"].startswith(f"{proved} | 30 % of the answers was kept aside to check this;")
     assert waves.state.expected_loss is not None
     assert said["Expected loss"].startswith(f"{number(waves.state.expected_loss)} per round | what the model expects")
     answer = waves.course.answer

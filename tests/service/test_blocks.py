@@ -22,6 +22,7 @@ from voxpop.model.problem import Evidence, Problem
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Plan
 from voxpop.policies import make_policy
+from voxpop.policies.waves.planning import FEWEST
 from voxpop.privacy import Ledger, NoPrivacy, Secure
 from voxpop.service.demo.crowd import Crowd, disagreements, model_tastes, promise_of, simulated
 from voxpop.service.keys import new_key
@@ -291,7 +292,7 @@ def test_seats_add_up_to_the_quotas_and_differ_by_one_at_most(people: int, block
 
 
 def test_rounds_are_played_again_in_their_orders_for_the_people_that_a_block_lacks(tmp_path: Path) -> None:
-    with world(str(tmp_path / "c.db"), study(), people=20) as it:
+    with world(str(tmp_path / "c.db"), study(), people=FEWEST) as it:
         ask(it)
         plan, first = plan_of(it), blocks_of(it)
         gone = next(key for key, block in first.items() if block == 2)

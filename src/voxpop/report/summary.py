@@ -27,7 +27,6 @@ from voxpop.report.stakes import measure
 from voxpop.report.view import View
 
 NOTHING = 1e-4  # of the differences between decisions
-SHARES = {0.25: "a quarter", 0.5: "half"}
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _certified(view: View) -> Iterator[Line]:
         yield Line("Certified", said, _lacking(view), first=True)
         return
     share = min((plan.sealed for plan in course.plans), default=0.0)
-    checked = f"{SHARES.get(share, f'{share:.0%}')} of the answers was kept aside to check this" if share else ""
+    checked = f"{100 * share:.0f} % of the answers was kept aside to check this" if share else ""
     left = f"{len(course.state.active):,} of {course.problem.size:,} decisions could still be best"
     yield Line("Certified", said, "; ".join(filter(None, [checked, "if the model holds", left])), first=True)
 

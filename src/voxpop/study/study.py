@@ -207,7 +207,7 @@ class Study(BaseStudy):
     >>> study = Study(problem)
     >>> question = study.ask()
     >>> question.decisions, question.rounds, question.people
-    (([0.0], [0.5], [1.0]), (1, 1, 1), 20)
+    (([0.0], [0.5], [1.0]), (1, 1, 1), 16)
     >>> study.tell(question.wave, [[0.3, 0.6, 0.2]] * 20)
     >>> study.best.decision, study.ask(), study.ended
     ([0.5], None, 'nothing else can be best')

@@ -34,7 +34,7 @@ from voxpop.model.kernels import Kernel
 from voxpop.model.problem import GRAM_LIMIT, TRUST, Indices, Problem, Shocks
 from voxpop.model.waves import Answered, Feedback, Plan
 
-SEALED = 0.25  # the share of what people say that is set aside
+SEALED = 0.3  # the share of what people say that is set aside
 PILOT_SEALED = 0.75  # of the pilot: it covers what no wave asks about
 LIMITED = 0.1  # the share of a level that bounds the chosen action from below, where rewards have an upper limit
 DRAWN = 0.1  # the share of a level that covers the draw of a finite population, or of the people who answer
