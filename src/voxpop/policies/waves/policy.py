@@ -264,9 +264,9 @@ class Waves(Configured):
             dearest = math.inf if offer is None else offer.cost
             certifying = self._certify(problem, state, channel, limits, fewest, dearest)
             if certifying is not None:
-                return self._rested(certifying, limits)
+                return self._rested(certifying)
         if offer is not None:
-            return self._rested(self._checked(offer.plan(state.wave + 1, state.best, self.same), state, limits), limits)
+            return self._rested(self._checked(offer.plan(state.wave + 1, state.best, self.same), state, limits))
         if self.tolerance is None:
             return End("asking more people no longer pays" if state.wave else "asking people does not pay")
         return End(f"no wave within the limits is expected to certify the tolerance of {self.tolerance:g}")
@@ -283,6 +283,7 @@ class Waves(Configured):
             evidence = replace(evidence, drift=self.drift, now=state.rounds)
         level = (self._share(state, True) - ASIDE) * (self.delta - state.spent)
         reserve, price = RESERVE * (1 + _certifying(state)), self._price(problem)
+        limits = replace(limits, rounds=limits.rounds - self.answer_delay)  # answers are in before the horizon
         certifier = Certifier(problem, state, channel, state.centre, evidence, level, reserve, price, limits, fewest)
         assert state.view is not None
         certifier = replace(certifier, same=self.same, also=len(state.rails), safe=state.view.safe)
@@ -299,7 +300,7 @@ class Waves(Configured):
         )  # those that were dropped, too
         each = plan.asked // len(plan.arms)
         room = limits.numbers // plan.answers // (1 + plan.also) - len(plan.arms)
-        room = min((limits.rounds - plan.asked - 1) // each, room)
+        room = min((limits.rounds - self.answer_delay - plan.asked - 1) // each, room)
         extra = rng.permutation(others)[: max(0, min(self.checks, room))]
         arms = np.sort(np.concatenate([plan.arms, extra]))
         assert plan.forecast is not None
@@ -311,9 +312,9 @@ class Waves(Configured):
         )
         return replace(plan, arms=arms, pulls=np.full(len(arms), plan.pulls[0]), forecast=forecast)
 
-    def _rested(self, plan: Plan, limits: Limits) -> Plan:
+    def _rested(self, plan: Plan) -> Plan:
         """Give the incumbent the rounds that pass while people answer."""
-        return changed(plan, rest=min(self.answer_delay, limits.rounds - plan.asked))
+        return changed(plan, rest=self.answer_delay)
 
     def _share(self, state: State, certifying: bool) -> float:
         """Return the share of what is left of delta that is spent after the next wave."""
