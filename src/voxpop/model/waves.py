@@ -169,16 +169,12 @@ class Plan:
             )
         counts, used = counts[np.ix_(rows, columns)], [plan.numbered[row] for row in rows.tolist()]
         pulls = plan.each * np.floor(len(used) ** 2 / (1 / counts).sum(axis=0) + 1e-9).astype(np.intp)
-        people, forecast = sum((plan.people + block - 1) // plan.blocks for block in used), plan.forecast
-        if forecast is not None:
-            each = forecast.answers / (plan.people * plan.coordinates)
-            forecast = changed(forecast, answers=each * people * len(columns) * (1 + plan.also))
-        return changed(
+        people = plan.people if plan.same else sum((plan.people + block - 1) // plan.blocks for block in used)
+        late = changed(
             plan,
             arms=arms[columns],
             pulls=pulls,
             people=people,
-            forecast=forecast,
             blocks=len(used),
             orders=None,
             played=actions,
@@ -186,6 +182,9 @@ class Plan:
             counts=None if np.ptp(counts) == 0 else counts,
             planned=plan,
         )
+        if (forecast := plan.forecast) is None:
+            return late
+        return changed(late, forecast=changed(forecast, answers=forecast.answers * late.numbers / plan.numbers))
 
     def shuffled(self, rng: np.random.Generator) -> Plan:
         """Return the plan with independent random orders: every arm once, then every arm again, and so on.
