@@ -115,6 +115,9 @@ def test_closed_days() -> None:
     assert [span.begins.day for span in week.spans(1, 3)] == [6, 13, 20]
     off = Calendar("week", "2026-04-06", BERLIN, ["saturday", "sunday", "2026-04-13 to 2026-04-17"])
     assert [span.begins.day for span in off.spans(1, 3)] == [6, 20, 27]
+    assert off.changes(1, 3) == []
+    half = Calendar("week", "2026-04-06", BERLIN, ["saturday", "sunday", "2026-04-15 to 2026-04-19"])
+    assert half.changes(1, 3) == ["round 2 (13 April 2026) has 3 closed days, and counts as a whole round"]
     hours = Calendar("12 hours", "2026-04-04", BERLIN, ["sunday"])
     assert [(span.begins.day, span.begins.hour) for span in hours.spans(1, 3)] == [(4, 0), (4, 12), (6, 0)]
 

@@ -7,6 +7,7 @@ the others are the rounds 1, 2, 3 and so on.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -262,13 +263,16 @@ class Calendar:
         return f"{day.day} {day:%B %Y}"
 
     def changes(self, first: int, count: int) -> list[str]:
-        """Say which of some rounds are shorter or longer than others, as clocks change."""
-        usual = self._step / UNITS["hour"]
-        return [
-            f"round {number:,} ({self.written(span.begins)}) has {span.hours:g} hours, as clocks change"
-            for number, span in enumerate(self.spans(first, count), start=first)
-            if span.hours != usual
-        ]
+        """Say which of some rounds are unlike others, as clocks change or some of their days are closed."""
+        usual, (weekdays, dates), found = self._step / UNITS["hour"], self._closed, list[str]()
+        closed = sorted(day for day in dates if day.weekday() not in weekdays)
+        for number, span in enumerate(self.spans(first, count), start=first):
+            which = f"round {number:,} ({self.written(span.begins)})"
+            if days := bisect_left(closed, span.ends.date()) - bisect_left(closed, span.begins.date()):
+                found.append(f"{which} has {counted(days, 'closed day')}, and counts as a whole round")
+            if span.hours != usual:
+                found.append(f"{which} has {span.hours:g} hours, as clocks change")
+        return found
 
 
 def _text(value: Any) -> str:
