@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,8 @@ class ShockEstimate:
     series: Array = field(default_factory=lambda: np.zeros(0))  # the history; NaN is a gap
     cycle: Array = field(default_factory=lambda: np.zeros(0))  # what the cycle adds to each round of the history
     uneven: bool = False  # its dates are, so that every row counts as a round
+    period: int = 0  # the rounds of the cycle; 0 if none shows
+    beyond: tuple[float, float] = (0.0, 0.0)  # the size of shocks beyond the cycle, and their degrees of freedom
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -61,12 +63,18 @@ class ShockEstimate:
             f"{counted(missing, 'round')} of the history without a value: left out.": missing,
             "The history's dates are not evenly spaced: every row counts as one round.": self.uneven,
             f"The metric {turns} by {number(abs(self.trend))} a round; removed.": self.trend,
-            f"A weekly cycle is {100 * self.weekly:.0f} % of the variance: play blocks of whole weeks, or let a round "
-            "be a week.": self.weekly,
+            f"A weekly cycle is {100 * self.weekly:.0f} % of the variance, and beyond it rounds differ by about "
+            f"{number(self.beyond[0])}: play whole weeks (cycle = {self.period} in [policy]), or let a round be a "
+            "week.": self.weekly,
             f"Good and bad rounds come in runs (correlation {self.persist:.2f} with the next): play decisions in the "
             "order that the study asks for.": self.persist > RUNS,
         }
         return tuple(sentence for sentence, holds in said.items() if holds)
+
+    @property
+    def balanced(self) -> ShockEstimate:
+        """The same for decisions that are played as often in each round of the cycle: what is beyond it."""
+        return replace(self, shock_std=self.beyond[0], freedom=self.beyond[1]) if self.period else self
 
     def rounds_worth(self, bias_std: float, noise_std: float, people: int = 100) -> int:
         """Return the rounds after which shocks blur a decision's average no more than so many people's differences.
@@ -135,6 +143,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
     spread = rest @ rest / (size - design.shape[1]) * (1 + persist) / (1 - persist)
     shows = abs(slope) > NORMAL * math.sqrt(spread * np.linalg.pinv(design.T @ design)[1, 1])
     square, freedom = _within(straight, at, persist)
+    beyond, share = _within(rest, at, persist), (size - design.shape[1]) / (size - line.shape[1])
     return ShockEstimate(
         math.sqrt(square),
         freedom,
@@ -145,6 +154,8 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
         size,
         series,
         cycle,
+        period=period if period and weekly else 0,
+        beyond=(math.sqrt(beyond[0] / share), share * beyond[1]),
     )
 
 

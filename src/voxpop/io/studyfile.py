@@ -324,6 +324,9 @@ def write_study(
 ) -> str:
     """Write the text of a study file for a calibrated model; a number instead of a menu is one of points."""
     menu = menu if isinstance(menu, Menu) else Menu(menu).fitted(space, ())
+    if policy["name"] == DEFAULT and "cycle" not in policy:
+        calibration, found = calibration.in_cycles(horizon)
+        policy = {**policy, **found}
     import tomlkit as toml
 
     document = toml.document()
@@ -428,7 +431,7 @@ def _policy_table(policy: Mapping[str, Any]) -> Any:
     if policy["name"] == DEFAULT:
         table.add(toml.comment("When to stop asking. Nothing needs to be given; take away the # of what you want:"))
         for one in policy_options(DEFAULT):
-            if one.panel:
+            if one.panel and one.name not in policy:
                 said = f"{one.help[0].lower()}{one.help[1:].rstrip('.')}"
                 table.add(toml.comment(f"{f'{one.name} = {one.example!r}':22} # {said}"))
     return table

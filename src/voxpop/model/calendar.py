@@ -211,6 +211,14 @@ class Calendar:
                 "the horizon or the rounds, or close fewer days"
             ) from None
 
+    def check_cycle(self, rounds: int | None) -> None:
+        """Refuse a cycle of seven rounds where a week has fewer, so that days would shift from one to the next."""
+        number, unit = self._length
+        week = len(WEEKDAYS) - len(self._closed[0]) if unit == "day" else 1
+        if rounds == len(WEEKDAYS) != week and number == 1 and self._local:
+            remedy = f"give cycle = {week}" if week > 1 else "leave out the cycle"
+            raise InputError(f"a week of the calendar has {counted(week, 'round')}, and the cycle {rounds}; {remedy}")
+
     def moment(self, when: datetime | date | str) -> datetime:
         """Return a time in the calendar's zone; one without a zone is local."""
         found = when if isinstance(when, datetime) else _parsed(datetime, "the time", _text(when))

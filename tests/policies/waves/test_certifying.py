@@ -11,7 +11,8 @@ from tests.helpers_waves import everyone, played, truth
 from voxpop.model.problem import Shocks
 from voxpop.model.state import OPEN
 from voxpop.model.waves import End, Feedback, Forecast, Plan
-from voxpop.policies.waves.planning import Certifier, Limits
+from voxpop.policies.waves.certifying import Certifier
+from voxpop.policies.waves.planning import Limits
 from voxpop.policies.waves.policy import CERTIFYING, Waves
 from voxpop.policies.waves.sealing import Evidence, Model, split_pilot
 

@@ -24,8 +24,9 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, Configured
+from voxpop.policies.waves.certifying import Certifier
 from voxpop.policies.waves.fitting import ALARM, missing_check, model_check, people_check, rounds_check
-from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
+from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Limits, Planner
 from voxpop.policies.waves.rails import rails_of
 from voxpop.policies.waves.sealing import (
     Evidence,
@@ -108,6 +109,15 @@ class Waves(Configured):
         label="Rounds to settle",
         example=1,
         help="Rounds at the start of every turn of a decision that do not count, as others carry over.",
+    )
+    cycle: int | None = stopping(
+        None,
+        least=2,
+        most=366,
+        unit="rounds",
+        label="Rounds of a cycle",
+        example=7,
+        help="The rounds of a cycle, such as 7 days of a week: every decision is played as often in each of them.",
     )
     drift: float | None = stopping(
         None,
@@ -496,7 +506,7 @@ class Waves(Configured):
         rounds = problem.horizon - state.rounds
         if rounds <= 1:
             return OVER if state.rounds else End("a horizon of 1 round leaves none in which a wave would be of use")
-        shortest = self.answer_delay + self.washout + max(1, self.washout)
+        shortest = self.answer_delay + Limits(rounds, 0, 0, self.washout, self.cycle or 0).turn
         if rounds <= shortest:
             return End(f"a wave takes {shortest:,} rounds or more, and {rounds:,} are left to play it and to use it")
         if self.most_waves is not None and state.wave >= self.most_waves:
@@ -521,6 +531,7 @@ class Waves(Configured):
             _portion(min(people, default=MOST_PEOPLE), max(FEWEST, least), last or self.same > 0),
             _portion(100 * MOST_PEOPLE if numbers is None else numbers, 10 * max(FEWEST, least), last),
             self.washout,
+            self.cycle or 0,
         )
 
 
