@@ -64,8 +64,8 @@ class ShockEstimate:
             "The history's dates are not evenly spaced: every row counts as one round.": self.uneven,
             f"The metric {turns} by {number(abs(self.trend))} a round; removed.": self.trend,
             f"A weekly cycle is {100 * self.weekly:.0f} % of the variance, and beyond it rounds differ by about "
-            f"{number(self.beyond[0])}: play whole weeks (cycle = {self.period} in [policy]), or let a round be a "
-            "week.": self.weekly,
+            f"{number(self.beyond[0])}: play blocks of whole weeks (cycle = {self.period} in [policy]), or let a round "
+            "be a week.": self.weekly,
             f"Good and bad rounds come in runs (correlation {self.persist:.2f} with the next): play decisions in the "
             "order that the study asks for.": self.persist > RUNS,
         }

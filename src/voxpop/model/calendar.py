@@ -7,7 +7,6 @@ the others are the rounds 1, 2, 3 and so on.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -273,10 +272,11 @@ class Calendar:
     def changes(self, first: int, count: int) -> list[str]:
         """Say which of some rounds are unlike others, as clocks change or some of their days are closed."""
         usual, (weekdays, dates), found = self._step / UNITS["hour"], self._closed, list[str]()
-        closed = sorted(day for day in dates if day.weekday() not in weekdays)
+        closed = {day for day in dates if day.weekday() not in weekdays}
         for number, span in enumerate(self.spans(first, count), start=first):
             which = f"round {number:,} ({self.written(span.begins)})"
-            if days := bisect_left(closed, span.ends.date()) - bisect_left(closed, span.begins.date()):
+            first_day, last_day = span.begins.date(), span.ends.date()
+            if days := sum(first_day + place * DAY in closed for place in range((last_day - first_day).days)):
                 found.append(f"{which} has {counted(days, 'closed day')}, and counts as a whole round")
             if span.hours != usual:
                 found.append(f"{which} has {span.hours:g} hours, as clocks change")

@@ -83,6 +83,11 @@ class Offer:
     also: int = 0  # metrics besides the objective
 
     @property
+    def pulls(self) -> Indices:
+        """The rounds of every arm that count."""
+        return self.limits.pulls(self.arms, self.rounds)
+
+    @property
     def cost(self) -> float:
         """What it costs in all."""
         return self.answers + self.exploring
@@ -95,9 +100,8 @@ class Offer:
     def plan(self, wave: int, reference: int, same: int = 0) -> Plan:
         """Return the offer as a plan, for these very people if they are the same in every wave."""
         forecast = Forecast(self.gain, self.answers, self.exploring)
-        limits, pulls = self.limits, self.limits.pulls(self.arms, self.rounds)
-        plan = Plan(wave, self.arms, pulls, self.people, reference, forecast=forecast, sealed=SEALED)
-        plan = changed(plan, washout=limits.washout, cycle=limits.cycle)
+        plan = Plan(wave, self.arms, self.pulls, self.people, reference, forecast=forecast, sealed=SEALED)
+        plan = changed(plan, washout=self.limits.washout, cycle=self.limits.cycle)
         return changed(plan, blocks=self.blocks, same=same, also=self.also)
 
 
