@@ -46,6 +46,7 @@ class ShockEstimate:
     series: Array = field(default_factory=lambda: np.zeros(0))  # the history; NaN is a gap
     cycle: Array = field(default_factory=lambda: np.zeros(0))  # what the cycle adds to each round of the history
     uneven: bool = False  # its dates are, so that every row counts as a round
+    step: str = ""  # between its rounds, such as 1 day, if its dates say so
     period: int = 0  # the rounds of the cycle; 0 if none shows
     beyond: tuple[float, float] = (0.0, 0.0)  # the size of shocks beyond the cycle, and their degrees of freedom
 
@@ -61,6 +62,7 @@ class ShockEstimate:
             f"{number(self.long_std)} over all {self.rounds}. That is an upper estimate: it includes how the metric's "
             "average varies with the people behind it.": True,
             f"{counted(missing, 'round')} of the history without a value: left out.": missing,
+            f"The history's values are {self.step} apart: a round of the study is taken to last as long.": self.step,
             "The history's dates are not evenly spaced: every row counts as one round.": self.uneven,
             f"The metric {turns} by {number(abs(self.trend))} a round; removed.": self.trend,
             f"A weekly cycle is {100 * self.weekly:.0f} % of the variance, and beyond it rounds differ by about "

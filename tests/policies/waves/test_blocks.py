@@ -13,7 +13,8 @@ from benchmarks.weather import played as blocks_played
 from voxpop.errors import Array
 from voxpop.gp.belief import _shocks, own_noise
 from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import ALIKE, Problem, Shocks
+from voxpop.model.noise import ALIKE, Shocks
+from voxpop.model.problem import Problem
 from voxpop.model.waves import Answered, Feedback, Plan, changed, in_blocks
 from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.sealing import LEVELS, Evidence, Model, Part, _noise, factor, inflation, split_wave

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import evidence, random_problem
 from tests.helpers_waves import everyone, played, truth
-from voxpop.model.problem import Shocks
+from voxpop.model.noise import Shocks
 from voxpop.model.state import OPEN
 from voxpop.model.waves import End, Feedback, Forecast, Plan
 from voxpop.policies.waves.certifying import Certifier
