@@ -184,13 +184,16 @@ def test_what_cannot_be_is_refused(wrong: dict[str, object], says: str) -> None:
 def test_a_cycle_is_a_week_of_the_calendar() -> None:
     Calendar("day", "2026-03-02", BERLIN).check_cycle(7)
     Calendar("day", "2026-03-02", BERLIN, ["sunday"]).check_cycle(6)
+    Calendar("day", "2026-03-02", BERLIN).check_cycle(30)
+    Calendar("week", "2026-03-02", BERLIN).check_cycle(4)
     Calendar("hour", "2026-03-02", BERLIN, ["sunday"]).check_cycle(7)
-    for calendar, remedy in (
-        (Calendar("day", "2026-03-02", BERLIN, ["sunday"]), "has 6 rounds, and the cycle 7; give cycle = 6"),
-        (Calendar("week", "2026-03-02", BERLIN), "has 1 round, and the cycle 7; leave out the cycle"),
+    for calendar, cycle, remedy in (
+        (Calendar("day", "2026-03-02", BERLIN, ["sunday"]), 7, "has 6 rounds, and the cycle 7; give cycle = 6"),
+        (Calendar("day", "2026-03-02", BERLIN), 5, "has 7 rounds, and the cycle 5; give cycle = 7"),
+        (Calendar("week", "2026-03-02", BERLIN), 7, "has 1 round, and the cycle 7; leave out the cycle"),
     ):
         with pytest.raises(InputError, match=remedy):
-            calendar.check_cycle(7)
+            calendar.check_cycle(cycle)
 
 
 def test_a_horizon_beyond_the_last_year_is_refused() -> None:

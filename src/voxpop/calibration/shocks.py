@@ -47,7 +47,7 @@ class ShockEstimate:
     cycle: Array = field(default_factory=lambda: np.zeros(0))  # what the cycle adds to each round of the history
     uneven: bool = False  # its dates are, so that every row counts as a round
     step: str = ""  # between its rounds, such as 1 day, if its dates say so
-    period: int = 0  # the rounds of the cycle; 0 if none shows
+    period: int = 0  # the rounds of the cycle with a value; 0 if none shows
     beyond: tuple[float, float] = (0.0, 0.0)  # the size of shocks beyond the cycle, and their degrees of freedom
 
     @property
@@ -123,7 +123,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
         raise InputError(
             f"the history is {values[0]:g} in its first round and never varies; give it as it was measured"
         )
-    design, rest, weekly, cycle = line, straight, 0.0, np.zeros(len(series))
+    design, rest, weekly, cycle, days = line, straight, 0.0, np.zeros(len(series)), 0
     if period is not None:
         phases = (np.arange(len(series)) + first) % require_integer("period", period, least=2)
         seen = np.unique(phases[at])
@@ -134,7 +134,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
             ratio = (straight @ straight - left @ left) / more / (left @ left / free + TINY)
             if fisher.sf(ratio, more, free) < LEVEL:
                 weekly = max(0.0, 1 - (left @ left / free) / (straight @ straight / (size - 2)))
-                design, rest = wider, left
+                design, rest, days = wider, left, len(seen)
                 effects = np.zeros(period)
                 effects[seen[1:]] = weights[2:]
                 cycle = (effects - effects[seen].mean())[phases]
@@ -156,7 +156,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
         size,
         series,
         cycle,
-        period=period if period and weekly else 0,
+        period=days,
         beyond=(math.sqrt(beyond[0] / share), share * beyond[1]),
     )
 

@@ -211,12 +211,14 @@ class Calendar:
             ) from None
 
     def check_cycle(self, rounds: int | None) -> None:
-        """Refuse a cycle of seven rounds where a week has fewer, so that days would shift from one to the next."""
+        """Refuse a cycle of days that is no week of the calendar, so that weekdays would shift from one to the next."""
         number, unit = self._length
         week = len(WEEKDAYS) - len(self._closed[0]) if unit == "day" else 1
-        if rounds == len(WEEKDAYS) != week and number == 1 and self._local:
-            remedy = f"give cycle = {week}" if week > 1 else "leave out the cycle"
-            raise InputError(f"a week of the calendar has {counted(week, 'round')}, and the cycle {rounds}; {remedy}")
+        days = rounds is not None and rounds <= len(WEEKDAYS) if unit == "day" else rounds == len(WEEKDAYS)
+        if not days or rounds == week or number != 1 or not self._local:
+            return
+        remedy = f"give cycle = {week}" if week > 1 else "leave out the cycle"
+        raise InputError(f"a week of the calendar has {counted(week, 'round')}, and the cycle {rounds}; {remedy}")
 
     def moment(self, when: datetime | date | str) -> datetime:
         """Return a time in the calendar's zone; one without a zone is local."""

@@ -146,6 +146,8 @@ def test_what_is_beyond_the_cycle_is_told_from_it() -> None:
     assert found.balanced.shock_std == pytest.approx(0.05, rel=0.15)
     assert found.shock_std > 4 * found.balanced.shock_std
     assert 0.8 * found.freedom < found.balanced.freedom < found.freedom
+    open_days = np.where(np.arange(140) % 7 < 5, weekly(), np.nan)
+    assert estimate_shocks(open_days + 0.2 * (np.arange(140) % 7 == 2), 7).period == 5
     flat = estimate_shocks(np.random.default_rng(0).normal(size=140), 7)
     assert flat.balanced is flat
 
