@@ -211,7 +211,9 @@ def test_the_tables_have_a_row_for_every_case() -> None:
 
 def test_logarithms_of_averages_leave_statements_true_where_shocks_multiply() -> None:
     """Added to unequal rewards, such shocks are too small for the largest; so are seasons for all."""
-    added, logs = np.array([[float(cell.split("%")[0]) / 100 for cell in row[3:5]] for row in [*multiplied()][1:]]).T
+    added, logs = np.array(
+        [[float(str(cell).split("%")[0]) / 100 for cell in row[3:5]] for row in [*multiplied()][1:]]
+    ).T
     assert logs.max() < 0.056
     assert added.max() > 0.15
     assert added[:4].max() < 0.056  # of equal rewards

@@ -2,6 +2,7 @@
 
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,7 +167,12 @@ def test_a_history_with_a_cycle_plays_whole_weeks_unless_the_study_is_short(tmp_
 
 def test_a_study_in_weeks_goes_on_where_it_was(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
-    told = {"horizon": 20_000, "history": estimate_shocks(weekly(), 7), "path": tmp_path / "a.study", "resume": True}
+    told: dict[str, Any] = {
+        "horizon": 20_000,
+        "history": estimate_shocks(weekly(), 7),
+        "path": tmp_path / "a.study",
+        "resume": True,
+    }
     first = Study.from_pilot(rows(), **told).ask()
     assert first is not None
     assert all(rounds % 7 == 0 for rounds in first.rounds)
