@@ -158,6 +158,7 @@ def test_a_history_with_a_cycle_plays_whole_weeks_unless_the_study_is_short(tmp_
     for horizon, whole in ((20_000, True), (300, False)):
         path = tmp_path / f"{horizon}.toml"
         path.write_text(write_study(found, found.require_space(), horizon, 11, "tea", {"name": "waves"}))
+        assert ("cycle = 7 # without it, shock_std is 0.2" in path.read_text(encoding="utf-8")) is whole
         told, given, _ = read_study(path)
         study = Study.from_calibration(found, horizon, 11, tmp_path / f"{horizon}.study")
         for policy, problem in ((given, told), (study.policy, study.problem)):
