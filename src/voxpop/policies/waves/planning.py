@@ -157,7 +157,7 @@ class Planner:
             not self.channel.splits
             or self.problem.shocks.known
             or not enough
-            or self.limits.rounds < LONG * self.limits.turn
+            or self.limits.rounds - self.delay < LONG * self.limits.turn
         ):
             return None
         value = self._values(places, rounds, np.array([float(self.fewest)]), fresh=True)[0]
