@@ -1,7 +1,7 @@
 """How often a statement about two arms of a wave in blocks is false, whatever rounds do to everybody alike.
 
-`python -m benchmarks.weather` prints tables as Markdown: several kinds of shocks, people's noise beside them, and
-(`--aged`) certificates in a world that moves.
+`python -m benchmarks.weather` prints tables as Markdown: several kinds of shocks, people's noise beside them,
+shocks that multiply, and (`--aged`) certificates in a world that moves.
 All arms are equally good. A wave plays every arm w times in each of R blocks, in random orders, and the residuals of
 arms and blocks measure the shocks. *Fixed*: it is stated that one of two given arms is better than the other by at most
 z times the deviation that was measured. *Chosen*: the reference is the arm that looks best in the plan part, and the
@@ -176,6 +176,47 @@ def people(runs: int = RUNS, seed: int = 1) -> Rows:
         yield f"{size:g}", blocks, arms, *cell
 
 
+SPREADS = ((2.0, 2.0, 2.0, 2.0), (2.0, 2.0, 0.5, 0.5), (0.5, 0.5, 2.0, 2.0), (2.0, 1.5, 1.2, 1.0))
+
+
+def multiplied(runs: int = RUNS, seed: int = 2, crowd: int = 20) -> Rows:
+    """One row for each list of expected rewards that white shocks of 20 % multiply, and for each kind of people.
+
+    Stated, at 5 %, is by how much the first decision is better than the second: the difference, counted as if shocks
+    were added, or the ratio, from the logarithms of averages by block and arm. Answers of one person are gamma with
+    this standard deviation, in units of their mean. Seasons: one more factor for the whole wave, of 30 %.
+    """
+    yield "rewards", "people", "seasons", "false: added", "false: logarithms", "width of a ratio: added", "logarithms"
+    design = Design(4, 4, each=2)
+    for number, (rewards, vary, seasons) in enumerate(product(SPREADS, (0.01, 1.0), (0.0, 0.3))):
+        rng, f = np.random.default_rng([seed, number]), np.array(rewards)
+        shocks = np.exp(0.2 * rng.standard_normal((runs, design.blocks, design.each, design.arms)) - 0.02).mean(axis=2)
+        whole = np.exp(seasons * rng.standard_normal((runs, 1, 1)) - seasons**2 / 2)
+        shape = crowd / vary**2
+        averages = f * shocks * whole * rng.gamma(shape, 1 / shape, shocks.shape)
+        relative = np.full(design.arms, vary**2 / crowd)
+        added = _ahead(averages, design, f**2 * relative, f[0] - f[1])
+        logs = _ahead(np.log(averages), design, relative, float(np.log(f[0] / f[1])))
+        yield (
+            *(" ".join(f"{reward:g}" for reward in rewards), f"{vary:g}", f"{seasons:g}"),
+            *(share(false) for false, _ in (added, logs)),
+            *(f"{np.median(width):.2f}" for width in (added[1] / f[1], logs[1])),
+        )
+
+
+def _ahead(cells: Array, design: Design, people: Array, truth: float) -> tuple[Array, Array]:
+    """Return where it is false that the first arm is ahead of the second by at most so much, and the widths.
+
+    People add the variances `people` to the averages by block and arm, (runs, blocks, arms).
+    """
+    rest = cells - cells.mean(axis=1, keepdims=True)
+    rest -= rest.mean(axis=2, keepdims=True)
+    square, whole = np.square(rest).sum(axis=(1, 2)) / design.freedom, float(people.mean())
+    variance = people[:2].sum() + 2 * counted(square, whole, design.freedom, LEVELS[0])
+    width = factor(LEVELS[0]) * np.sqrt(variance / design.blocks)
+    return cells[:, :, 0].mean(axis=1) - cells[:, :, 1].mean(axis=1) + width < truth, width
+
+
 AGES = (0, 500, 2_000, 8_000)
 
 
@@ -221,7 +262,7 @@ def main() -> None:
     if chosen.aged:
         show(aged, runs=min(chosen.runs, 40))
         return
-    for table in (kinds, people):
+    for table in (kinds, people, multiplied):
         show(table, runs=chosen.runs)
 
 

@@ -25,7 +25,8 @@ from voxpop.gp.belief import (
     with_shocks,
 )
 from voxpop.model.kernels import Matern, SquaredExponential
-from voxpop.model.problem import Evidence, Problem, Shocks
+from voxpop.model.noise import Shocks
+from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Answered, Feedback, Plan
 
 RNG = np.random.default_rng(0)

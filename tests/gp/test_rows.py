@@ -10,7 +10,8 @@ from tests.helpers import evidence, random_problem
 from voxpop.errors import Array
 from voxpop.gp.belief import all_rows, own_noise, pilot_rows, rows_of, shown_in, total_noise
 from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import TRUST, Manner, Problem
+from voxpop.model.noise import TRUST, Manner
+from voxpop.model.problem import Problem
 from voxpop.model.waves import Answered, Feedback, Plan, changed
 
 PLAN = Plan(1, np.array([0, 3, 7]), np.array([1, 2, 5]), 40)

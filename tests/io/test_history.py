@@ -65,7 +65,10 @@ def test_a_cycle_is_looked_for_in_days_only_and_begins_on_the_right_one(tmp_path
     assert found.weekly > 0.8
     assert (found.cycle[5:7] > 0.6).all()
     weeks = [DAYS[0] + timedelta(7 * number) for number in range(42)]
-    assert read_history(dated(tmp_path / "weeks.csv", weeks, weekend)).weekly == 0
+    whole = read_history(dated(tmp_path / "weeks.csv", weeks, weekend))
+    assert (whole.weekly, whole.period, found.period) == (0, 0, 7)
+    for each, apart in ((found, "1 day"), (whole, "1 week")):
+        assert f"The history's values are {apart} apart: a round of the study is taken to last as long." in each.advice
     months = [date(2020 + number // 12, number % 12 + 1, 1) for number in range(42)]
     uneven = read_history(dated(tmp_path / "months.csv", months, weekend))
     assert not np.isnan(uneven.series).any()

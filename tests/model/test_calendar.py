@@ -115,6 +115,9 @@ def test_closed_days() -> None:
     assert [span.begins.day for span in week.spans(1, 3)] == [6, 13, 20]
     off = Calendar("week", "2026-04-06", BERLIN, ["saturday", "sunday", "2026-04-13 to 2026-04-17"])
     assert [span.begins.day for span in off.spans(1, 3)] == [6, 20, 27]
+    assert off.changes(1, 3) == []
+    half = Calendar("week", "2026-04-06", BERLIN, ["saturday", "sunday", "2026-04-15 to 2026-04-19"])
+    assert half.changes(1, 3) == ["round 2 (13 April 2026) has 3 closed days, and counts as a whole round"]
     hours = Calendar("12 hours", "2026-04-04", BERLIN, ["sunday"])
     assert [(span.begins.day, span.begins.hour) for span in hours.spans(1, 3)] == [(4, 0), (4, 12), (6, 0)]
 
@@ -176,6 +179,21 @@ GOOD = {"round": "day", "start": "2026-03-02", "zone": BERLIN, "closed": ["sunda
 def test_what_cannot_be_is_refused(wrong: dict[str, object], says: str) -> None:
     with pytest.raises(InputError, match=says):
         Calendar(**{**GOOD, **wrong})  # type: ignore[arg-type]
+
+
+def test_a_cycle_is_a_week_of_the_calendar() -> None:
+    Calendar("day", "2026-03-02", BERLIN).check_cycle(7)
+    Calendar("day", "2026-03-02", BERLIN, ["sunday"]).check_cycle(6)
+    Calendar("day", "2026-03-02", BERLIN).check_cycle(30)
+    Calendar("week", "2026-03-02", BERLIN).check_cycle(4)
+    Calendar("hour", "2026-03-02", BERLIN, ["sunday"]).check_cycle(7)
+    for calendar, cycle, remedy in (
+        (Calendar("day", "2026-03-02", BERLIN, ["sunday"]), 7, "has 6 rounds, and the cycle 7; give cycle = 6"),
+        (Calendar("day", "2026-03-02", BERLIN), 5, "has 7 rounds, and the cycle 5; give cycle = 7"),
+        (Calendar("week", "2026-03-02", BERLIN), 7, "has 1 round, and the cycle 7; leave out the cycle"),
+    ):
+        with pytest.raises(InputError, match=remedy):
+            calendar.check_cycle(cycle)
 
 
 def test_a_horizon_beyond_the_last_year_is_refused() -> None:

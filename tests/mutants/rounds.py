@@ -32,6 +32,22 @@ FAULTS = [
         ("simulation/test_weather.py::test_a_decision_is_felt_in_the_first_round_of_the_next",),
     ),
     Fault(
+        "an order that stays on its days",
+        "A decision is played on the same days of every week, where the arms of a wave are seven.",
+        "model/waves.py",
+        "steps = np.arange(cycle) * math.gcd(cycle, size) // cycle",
+        "steps = np.zeros(cycle, dtype=int)",
+        ("policies/waves/test_cycles.py::test_every_arm_is_played_on_the_same_days_in_every_block",),
+    ),
+    Fault(
+        "a day that only some decisions had",
+        "Where a round was lost, its decision is compared with others that were played on that day of the week.",
+        "model/waves.py",
+        "if self.cycle and self.orders is not None:",
+        "if self.cycle and self.orders is None:",
+        ("policies/waves/test_cycles.py::test_a_day_that_was_lost_is_left_out_for_all",),
+    ),
+    Fault(
         "rounds of a turn as if they were apart",
         "Rounds that follow each other count as independent shocks, which understates the noise.",
         "gp/belief.py",

@@ -173,7 +173,7 @@ FAULTS = [
     Fault(
         "predicted wave is a pilot",
         "A wave that aims at a certificate is predicted with the bias that shocks leave in a pilot.",
-        "policies/waves/planning.py",
+        "policies/waves/certifying.py",
         "            wave=plan.wave,\n            rounds=",
         "            rounds=",
         ("policies/waves/test_certifying.py::test_more_answers_never_make_what_is_predicted_worse",),

@@ -12,7 +12,8 @@ from voxpop.errors import InputError
 from voxpop.journal.journal import Amended
 from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import Evidence, Problem, Shocks
+from voxpop.model.noise import Shocks
+from voxpop.model.problem import Evidence, Problem
 from voxpop.policies.waves.sealing import PILOT_SEALED
 from voxpop.policies.waves.state import WavesState
 from voxpop.study.study import Study

@@ -134,6 +134,22 @@ def test_a_panel_that_loses_people_goes_on_and_says_so() -> None:
     assert "3 of the 12 people" in study.warning
 
 
+def test_all_of_a_panel_answer_about_the_blocks_that_were_played() -> None:
+    study = begun("panel")
+    lost = [row["round"] for row in in_blocks(study).schedule() if row["block"] == 1]
+    plan = study.course.pending
+    study.played(dict.fromkeys(lost))
+    question = study.ask()
+    assert plan is not None
+    assert question is not None
+    assert (question.blocks, question.people, len(question.table())) == (1, PEOPLE, PEOPLE * len(question.decisions))
+    assert question.forecast is not None
+    assert plan.forecast is not None
+    assert question.forecast.answers == pytest.approx(plan.forecast.answers / plan.blocks)
+    study.tell(question.wave, answered(study, question))
+    assert "did not answer" not in study.warning
+
+
 def test_others_than_the_same_people_are_refused() -> None:
     study = begun("panel")
     question = study.ask()

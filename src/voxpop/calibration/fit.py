@@ -35,6 +35,7 @@ from voxpop.runtime.machine import one_thread
 AUTOMATIC = ("matern-5/2", "matern-3/2", "matern-1/2")  # what "auto" chooses from, the smoothest first
 CLOSE = 2.0  # kernels whose log-densities are this close to the largest are not told apart
 TOLD = 0.8  # a constant counts as determined if its error is less than this share of the prior's
+CYCLES = 50  # in a study, at least, for decisions to be played in whole cycles
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,15 @@ class Calibration:
         """What a problem is told of shocks: nothing if nothing is known."""
         found = self.shocks
         return {} if found is None else {"shock_std": found.shock_std, "shock_freedom": found.freedom}
+
+    def in_cycles(self, horizon: int) -> tuple[Calibration, dict[str, Any]]:
+        """Return the calibration for a study that plays whole cycles of its history, and the setting that says so.
+
+        Without a cycle, or in a study that is too short for it, nothing changes.
+        """
+        if self.shocks is None or not self.shocks.period or horizon < CYCLES * self.shocks.period:
+            return self, {}
+        return replace(self, shocks=self.shocks.balanced), {"cycle": self.shocks.period}
 
     @property
     def widened(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,9 @@ class ShockEstimate:
     series: Array = field(default_factory=lambda: np.zeros(0))  # the history; NaN is a gap
     cycle: Array = field(default_factory=lambda: np.zeros(0))  # what the cycle adds to each round of the history
     uneven: bool = False  # its dates are, so that every row counts as a round
+    step: str = ""  # between its rounds, such as 1 day, if its dates say so
+    period: int = 0  # the rounds of the cycle with a value; 0 if none shows
+    beyond: tuple[float, float] = (0.0, 0.0)  # the size of shocks beyond the cycle, and their degrees of freedom
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -59,14 +62,21 @@ class ShockEstimate:
             f"{number(self.long_std)} over all {self.rounds}. That is an upper estimate: it includes how the metric's "
             "average varies with the people behind it.": True,
             f"{counted(missing, 'round')} of the history without a value: left out.": missing,
+            f"The history's values are {self.step} apart: a round of the study is taken to last as long.": self.step,
             "The history's dates are not evenly spaced: every row counts as one round.": self.uneven,
             f"The metric {turns} by {number(abs(self.trend))} a round; removed.": self.trend,
-            f"A weekly cycle is {100 * self.weekly:.0f} % of the variance: play blocks of whole weeks, or let a round "
+            f"A weekly cycle is {100 * self.weekly:.0f} % of the variance, and beyond it rounds differ by about "
+            f"{number(self.beyond[0])}: play blocks of whole weeks (cycle = {self.period} in [policy]), or let a round "
             "be a week.": self.weekly,
             f"Good and bad rounds come in runs (correlation {self.persist:.2f} with the next): play decisions in the "
             "order that the study asks for.": self.persist > RUNS,
         }
         return tuple(sentence for sentence, holds in said.items() if holds)
+
+    @property
+    def balanced(self) -> ShockEstimate:
+        """The same for decisions that are played as often in each round of the cycle: what is beyond it."""
+        return replace(self, shock_std=self.beyond[0], freedom=self.beyond[1]) if self.period else self
 
     def rounds_worth(self, bias_std: float, noise_std: float, people: int = 100) -> int:
         """Return the rounds after which shocks blur a decision's average no more than so many people's differences.
@@ -113,7 +123,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
         raise InputError(
             f"the history is {values[0]:g} in its first round and never varies; give it as it was measured"
         )
-    design, rest, weekly, cycle = line, straight, 0.0, np.zeros(len(series))
+    design, rest, weekly, cycle, days = line, straight, 0.0, np.zeros(len(series)), 0
     if period is not None:
         phases = (np.arange(len(series)) + first) % require_integer("period", period, least=2)
         seen = np.unique(phases[at])
@@ -124,7 +134,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
             ratio = (straight @ straight - left @ left) / more / (left @ left / free + TINY)
             if fisher.sf(ratio, more, free) < LEVEL:
                 weekly = max(0.0, 1 - (left @ left / free) / (straight @ straight / (size - 2)))
-                design, rest = wider, left
+                design, rest, days = wider, left, len(seen)
                 effects = np.zeros(period)
                 effects[seen[1:]] = weights[2:]
                 cycle = (effects - effects[seen].mean())[phases]
@@ -135,6 +145,7 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
     spread = rest @ rest / (size - design.shape[1]) * (1 + persist) / (1 - persist)
     shows = abs(slope) > NORMAL * math.sqrt(spread * np.linalg.pinv(design.T @ design)[1, 1])
     square, freedom = _within(straight, at, persist)
+    beyond, share = _within(rest, at, persist), (size - design.shape[1]) / (size - line.shape[1])
     return ShockEstimate(
         math.sqrt(square),
         freedom,
@@ -145,6 +156,8 @@ def estimate_shocks(history: Any, period: int | None = None, first: int = 0) -> 
         size,
         series,
         cycle,
+        period=days,
+        beyond=(math.sqrt(beyond[0] / share), share * beyond[1]),
     )
 
 

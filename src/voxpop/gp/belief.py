@@ -13,7 +13,8 @@ from scipy.linalg import block_diag, cho_factor, cho_solve, solve_triangular
 
 from voxpop.errors import Array
 from voxpop.gp.widths import shared_coordinates
-from voxpop.model.problem import ASSUMED, GRAM_LIMIT, TRUST, Evidence, Indices, Manner, Problem, Shocks
+from voxpop.model.noise import ASSUMED, TRUST, Manner, Shocks
+from voxpop.model.problem import GRAM_LIMIT, Evidence, Indices, Problem
 from voxpop.model.waves import Answered, Feedback, Plan
 
 

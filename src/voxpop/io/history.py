@@ -17,9 +17,11 @@ from voxpop.io.cells import Kind, kind_of, whole_number
 from voxpop.io.columns import Numbers, read_columns
 from voxpop.io.csv_text import Column, read_table
 from voxpop.model.problem import Indices
+from voxpop.model.words import counted
 
 WEEK = 7  # days
 DAY = 24 * 60  # minutes
+APART = ((WEEK * DAY, "week"), (DAY, "day"), (60, "hour"), (1, "minute"))
 
 
 def read_history(path: Path, column: str | None = None, content: bytes | None = None) -> ShockEstimate:
@@ -41,15 +43,18 @@ def read_history(path: Path, column: str | None = None, content: bytes | None = 
     some = replace(table, columns=(replace(cells, lines=lines, cells=filled),))
     found = read_columns(some, [cells.name])[cells.name]
     assert isinstance(found, Numbers)
-    places, first, uneven = (np.arange(len(cells.cells)), None, False) if when is None else _places(table[when])
+    places, first, uneven, step = (
+        (np.arange(len(cells.cells)), None, False, "") if when is None else _places(table[when])
+    )
     series = np.full(places[-1] + 1, np.nan)
     series[places[kept]] = found.values
     with said_of(path):
-        return replace(estimate_shocks(series, None if first is None else WEEK, first or 0), uneven=uneven)
+        return replace(estimate_shocks(series, None if first is None else WEEK, first or 0), uneven=uneven, step=step)
 
 
-def _places(column: Column) -> tuple[Indices, int | None, bool]:
-    """Return the rounds of the rows, from 0, on which day of the week they begin, and whether dates are uneven.
+def _places(column: Column) -> tuple[Indices, int | None, bool, str]:
+    """Return the rounds of the rows, from 0, on which day of the week they begin, whether dates are uneven, and how far
+    they are apart.
 
     There is no day of the week if rounds are not days.
     """
@@ -69,10 +74,11 @@ def _places(column: Column) -> tuple[Indices, int | None, bool]:
     step = int(steps.min()) if len(steps) else 1
     places = (np.array(known) - known[0]) // step
     if (steps % step).any() or places[-1] > SPARSE * len(known):  # months, or numbers that are no rounds
-        return np.arange(len(known)), None, True
+        return np.arange(len(known)), None, True, ""
     if dates:
-        return places, known[0] // DAY % WEEK if step == DAY else None, False
-    return places, known[0] % WEEK if step == 1 and column.name.lower() == "day" else None, False
+        size, unit = next((size, unit) for size, unit in APART if step % size == 0)
+        return places, known[0] // DAY % WEEK if step == DAY else None, False, counted(step // size, unit)
+    return places, known[0] % WEEK if step == 1 and column.name.lower() == "day" else None, False, ""
 
 
 def minute_of(cell: str, absolute: bool = False) -> int | None:

@@ -19,7 +19,8 @@ from voxpop.io import schema as wire
 from voxpop.io.studyfile import PARAMETERS
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
-from voxpop.model.problem import ASSUMED, Evidence, Problem
+from voxpop.model.noise import ASSUMED
+from voxpop.model.problem import Evidence, Problem
 from voxpop.policies import policy_options
 from voxpop.privacy import NoPrivacy
 from voxpop.privacy.models import Private

@@ -45,7 +45,7 @@ PROTECTED = ("noise_std", "epsilon", "delta")  # what is said of a protected pil
 POOLED = ("answers", "covariance")  # and of one whose people tried different actions
 RARE: dict[type, tuple[str, ...]] = {  # left out if they say nothing
     Feedback: ("weighting", "by_block"),
-    Plan: ("sealed", "orders", "same", "washout", "played", "used", "counts", "planned", "also"),
+    Plan: ("sealed", "orders", "same", "washout", "played", "used", "counts", "planned", "also", "cycle"),
     Evidence: (*PROTECTED, *POOLED, "variances"),
 }
 
@@ -231,6 +231,7 @@ class Definition:
     def __post_init__(self) -> None:
         if self.calendar is not None:
             self.calendar.check(self.problem.horizon)
+            self.calendar.check_cycle(self.policy.settings().get("cycle"))
         require_same_people(self.policy, self.privacy)
         require_keeping(self.problem, self.policy)
         if self.strata is not None and asks_again(self.policy):

@@ -324,6 +324,10 @@ def write_study(
 ) -> str:
     """Write the text of a study file for a calibrated model; a number instead of a menu is one of points."""
     menu = menu if isinstance(menu, Menu) else Menu(menu).fitted(space, ())
+    whole, found = calibration.known_shocks, dict[str, Any]()
+    if policy["name"] == DEFAULT and "cycle" not in policy:
+        calibration, found = calibration.in_cycles(horizon)
+        policy = {**policy, **found}
     import tomlkit as toml
 
     document = toml.document()
@@ -353,6 +357,8 @@ def write_study(
     document["kernel"] = wire.encode(calibration.kernel)
     document["model"] = _model_table(calibration)
     document["policy"] = _policy_table(policy)
+    if found:
+        document["policy"]["cycle"].comment(f"without it, shock_std is {whole['shock_std']:.6g}")
     if money is not None:
         document["money"] = {name: value for name, value in asdict(money).items() if value is not None}
     _add_pilot(document, calibration)
@@ -428,7 +434,7 @@ def _policy_table(policy: Mapping[str, Any]) -> Any:
     if policy["name"] == DEFAULT:
         table.add(toml.comment("When to stop asking. Nothing needs to be given; take away the # of what you want:"))
         for one in policy_options(DEFAULT):
-            if one.panel:
+            if one.panel and one.name not in policy:
                 said = f"{one.help[0].lower()}{one.help[1:].rstrip('.')}"
                 table.add(toml.comment(f"{f'{one.name} = {one.example!r}':22} # {said}"))
     return table

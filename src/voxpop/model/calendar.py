@@ -210,6 +210,16 @@ class Calendar:
                 "the horizon or the rounds, or close fewer days"
             ) from None
 
+    def check_cycle(self, rounds: int | None) -> None:
+        """Refuse a cycle of days that is no week of the calendar, so that weekdays would shift from one to the next."""
+        number, unit = self._length
+        week = len(WEEKDAYS) - len(self._closed[0]) if unit == "day" else 1
+        days = rounds is not None and rounds <= len(WEEKDAYS) if unit == "day" else rounds == len(WEEKDAYS)
+        if not days or rounds == week or number != 1 or not self._local:
+            return
+        remedy = f"give cycle = {week}" if week > 1 else "leave out the cycle"
+        raise InputError(f"a week of the calendar has {counted(week, 'round')}, and the cycle {rounds}; {remedy}")
+
     def moment(self, when: datetime | date | str) -> datetime:
         """Return a time in the calendar's zone; one without a zone is local."""
         found = when if isinstance(when, datetime) else _parsed(datetime, "the time", _text(when))
@@ -262,13 +272,17 @@ class Calendar:
         return f"{day.day} {day:%B %Y}"
 
     def changes(self, first: int, count: int) -> list[str]:
-        """Say which of some rounds are shorter or longer than others, as clocks change."""
-        usual = self._step / UNITS["hour"]
-        return [
-            f"round {number:,} ({self.written(span.begins)}) has {span.hours:g} hours, as clocks change"
-            for number, span in enumerate(self.spans(first, count), start=first)
-            if span.hours != usual
-        ]
+        """Say which of some rounds are unlike others, as clocks change or some of their days are closed."""
+        usual, (weekdays, dates), found = self._step / UNITS["hour"], self._closed, list[str]()
+        closed = {day for day in dates if day.weekday() not in weekdays}
+        for number, span in enumerate(self.spans(first, count), start=first):
+            which = f"round {number:,} ({self.written(span.begins)})"
+            first_day, last_day = span.begins.date(), span.ends.date()
+            if days := sum(first_day + place * DAY in closed for place in range((last_day - first_day).days)):
+                found.append(f"{which} has {counted(days, 'closed day')}, and counts as a whole round")
+            if span.hours != usual:
+                found.append(f"{which} has {span.hours:g} hours, as clocks change")
+        return found
 
 
 def _text(value: Any) -> str:

@@ -82,6 +82,7 @@ class Plan:
     counts: Indices | None = None  # (blocks, arms) the turns that count, where arms or blocks differ in them
     planned: Plan | None = None  # the plan before it was played otherwise
     also: int = 0  # metrics that people answer about besides the objective
+    cycle: int = 0  # rounds of a cycle, such as 7 days: every arm has as many turns in each as the others; 0: none
 
     @property
     def coordinates(self) -> int:
@@ -137,10 +138,21 @@ class Plan:
         return rounds.ravel()
 
     def _turns(self, actions: Indices) -> tuple[Indices, Indices]:
-        """Return the action of each turn, -1 if no one action was in force throughout, and its block."""
+        """Return the action of each turn, -1 if no one action was in force throughout, and its block.
+
+        With a cycle, the turns in one round of it count if the same actions had one each as elsewhere: what was played
+        on other days of the week cannot be compared.
+        """
         turns = actions.reshape(-1, self.washout + self.each)
         blocks = np.arange(len(turns)) * self.blocks // len(turns) + 1
-        return np.where((turns == turns[:, :1]).all(axis=1), turns[:, 0], -1), blocks
+        found = np.where((turns == turns[:, :1]).all(axis=1), turns[:, 0], -1)
+        if self.cycle and self.orders is not None:
+            days = found.reshape(-1, len(self.arms), self.cycle).swapaxes(1, 2)
+            sets = np.sort(days).reshape(-1, len(self.arms))
+            known, counts = np.unique(sets, axis=0, return_counts=True)
+            usual = (sets == known[np.argmax(counts)]).all(axis=1).reshape(days.shape[:2])
+            found = np.where(usual[:, :, None], days, -1).swapaxes(1, 2).ravel()
+        return found, blocks
 
     def as_played(self, actions: Indices) -> Plan:
         """Return the plan with what was really in force in each round, (asked,); -1: nothing.
@@ -169,16 +181,12 @@ class Plan:
             )
         counts, used = counts[np.ix_(rows, columns)], [plan.numbered[row] for row in rows.tolist()]
         pulls = plan.each * np.floor(len(used) ** 2 / (1 / counts).sum(axis=0) + 1e-9).astype(np.intp)
-        people, forecast = sum((plan.people + block - 1) // plan.blocks for block in used), plan.forecast
-        if forecast is not None:
-            each = forecast.answers / (plan.people * plan.coordinates)
-            forecast = changed(forecast, answers=each * people * len(columns) * (1 + plan.also))
-        return changed(
+        people = plan.people if plan.same else sum((plan.people + block - 1) // plan.blocks for block in used)
+        late = changed(
             plan,
             arms=arms[columns],
             pulls=pulls,
             people=people,
-            forecast=forecast,
             blocks=len(used),
             orders=None,
             played=actions,
@@ -186,6 +194,9 @@ class Plan:
             counts=None if np.ptp(counts) == 0 else counts,
             planned=plan,
         )
+        if (forecast := plan.forecast) is None:
+            return late
+        return changed(late, forecast=changed(forecast, answers=forecast.answers * late.numbers / plan.numbers))
 
     def shuffled(self, rng: np.random.Generator) -> Plan:
         """Return the plan with independent random orders: every arm once, then every arm again, and so on.
@@ -201,7 +212,11 @@ class Plan:
             return self
         if self.asked > MOST_SHUFFLED:
             return changed(self, blocks=1)
-        orders = rng.permuted(np.tile(np.arange(len(self.arms)), (rounds.pop(), 1)), axis=1)
+        cycle, size = max(1, self.cycle), len(self.arms)
+        orders = rng.permuted(np.tile(np.arange(size), (rounds.pop() // cycle, 1)), axis=1)
+        # As many turns in one order meet every round of the cycle, if the order moves on after every cycle / gcd.
+        steps = np.arange(cycle) * math.gcd(cycle, size) // cycle
+        orders = orders[:, (np.arange(size) - steps[:, None]) % size].reshape(-1, size)
         return changed(self, orders=orders, blocks=self.blocks if self.answers >= self.blocks else 1)
 
     @property

@@ -386,7 +386,10 @@ class Study(BaseStudy):
     @classmethod
     def _resumed(cls, path: Path, horizon: int, direction: str, **named: Any) -> Study:
         """Go on with a saved study; refuse one with another policy, trust model or direction."""
-        study, (policy, privacy, _) = cls.load(path), _require_settings(horizon, **named)
+        study = cls.load(path)
+        if not named.keys() & {"policy", "cycle"}:  # a cycle is that of the history
+            named |= {name: value for name, value in study.policy.settings().items() if name == "cycle"}
+        policy, privacy, _ = _require_settings(horizon, **named)
         given = replace(study.definition, policy=policy, privacy=privacy, direction=Direction.of(direction))
         if other := study.differs_from(given):
             raise InputError(f"the study saved at {path} has another {other}; give the same, or another path")
@@ -417,6 +420,9 @@ class Study(BaseStudy):
         """
         _require_settings(horizon, **named)
         menu, space = points if isinstance(points, Menu) else Menu(points), calibration.require_space()
+        if not named.keys() & {"policy", "cycle"}:
+            calibration, found = calibration.in_cycles(horizon)
+            named |= found
         problem = calibration.problem(menu.fitted(space, calibration.pilot).decisions(space), horizon)
         return cls(problem, path=path, direction=calibration.direction, calibration=calibration, **named)
 

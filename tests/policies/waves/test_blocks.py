@@ -8,12 +8,13 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from benchmarks.weather import KINDS, Design, aged, counted, false, false_of_chosen, kinds, people
+from benchmarks.weather import KINDS, Design, aged, counted, false, false_of_chosen, kinds, multiplied, people
 from benchmarks.weather import played as blocks_played
 from voxpop.errors import Array
 from voxpop.gp.belief import _shocks, own_noise
 from voxpop.model.kernels import SquaredExponential
-from voxpop.model.problem import ALIKE, Problem, Shocks
+from voxpop.model.noise import ALIKE, Shocks
+from voxpop.model.problem import Problem
 from voxpop.model.waves import Answered, Feedback, Plan, changed, in_blocks
 from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.sealing import LEVELS, Evidence, Model, Part, _noise, factor, inflation, split_wave
@@ -202,10 +203,20 @@ def test_the_table_counts_as_the_software_does() -> None:
 
 
 def test_the_tables_have_a_row_for_every_case() -> None:
-    for table, rows in ((kinds, 7 * 20), (people, 4 * 9)):
+    for table, rows in ((kinds, 7 * 20), (people, 4 * 9), (multiplied, 4 * 4)):
         headings, *cells = table(runs=50)
         assert len(cells) == rows
         assert all(len(row) == len(headings) for row in cells)
+
+
+def test_logarithms_of_averages_leave_statements_true_where_shocks_multiply() -> None:
+    """Added to unequal rewards, such shocks are too small for the largest; so are seasons for all."""
+    added, logs = np.array(
+        [[float(str(cell).split("%")[0]) / 100 for cell in row[3:5]] for row in [*multiplied()][1:]]
+    ).T
+    assert logs.max() < 0.056
+    assert added.max() > 0.15
+    assert added[:4].max() < 0.056  # of equal rewards
 
 
 def test_inflated_tails_are_convex() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from tests.helpers import evidence, random_problem
 from tests.helpers_waves import everyone, played, truth
-from voxpop.model.problem import Shocks
+from voxpop.model.noise import Shocks
 from voxpop.model.state import OPEN
 from voxpop.model.waves import End, Feedback, Forecast, Plan
-from voxpop.policies.waves.planning import Certifier, Limits
+from voxpop.policies.waves.certifying import Certifier
+from voxpop.policies.waves.planning import Limits
 from voxpop.policies.waves.policy import CERTIFYING, Waves
 from voxpop.policies.waves.sealing import Evidence, Model, split_pilot
 
@@ -90,12 +91,15 @@ def test_what_is_spent_never_exceeds_delta_whatever_happens() -> None:
         state, _ = policy.advance(problem, state, again, Feedback(np.zeros(1), 2))
 
 
-@pytest.mark.parametrize("horizon", [14, 17])
-def test_the_horizon_may_end_while_people_answer(horizon: int) -> None:
+@pytest.mark.parametrize("horizon", range(10, 19))
+@pytest.mark.parametrize("settings", [{"tolerance": 0.2, "answer_cost": 1e300}, {"checks": 4, "answer_cost": 0.0}])
+def test_answers_are_in_before_the_horizon(horizon: int, settings: dict[str, Any]) -> None:
     problem = random_problem(3, horizon=horizon)
-    policy = Waves(tolerance=0.2, answer_delay=7, answer_cost=1e300)
+    policy = Waves(answer_delay=7, **settings)
     study = played(policy, problem, everyone(problem, truth(problem, 3), 3))
-    assert any(plan.rest < 7 for plan in study.plans)
+    assert study.rounds < horizon
+    assert all(plan.rest == 7 for plan in study.plans)
+    assert study.plans or "tolerance" in settings
 
 
 def test_more_answers_never_make_what_is_predicted_worse() -> None:

@@ -87,6 +87,13 @@ def looked(seed: int, horizon: int = 2000) -> tuple[Problem, State]:
     return problem, Waves().init(problem)
 
 
+def test_a_wave_that_measures_shocks_ends_before_the_horizon() -> None:
+    problem, state = looked(0)
+    limits = Limits(900, 10**6, 10**7)
+    assert planner(problem, state, limits).measuring() is not None
+    assert planner(problem, state, limits, delay=895).measuring() is None
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_no_offer_is_beyond_the_limits(seed: int) -> None:
     problem, state = looked(seed)

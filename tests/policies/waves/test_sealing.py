@@ -11,7 +11,8 @@ from tests.helpers import everything, evidence, function_of_norm, own, random_pr
 from tests.helpers_waves import everyone, truth
 from voxpop.errors import Array
 from voxpop.gp.belief import Rows, all_rows, own_noise, pilot_rows
-from voxpop.model.problem import TRUST, Indices, Problem
+from voxpop.model.noise import TRUST
+from voxpop.model.problem import Indices, Problem
 from voxpop.model.waves import End, Feedback, Plan, Tally, changed
 from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.sealing import (

@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voxpop.errors import Array
-from voxpop.gp.belief import within
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import Channel, Prospect, State
 from voxpop.model.waves import Forecast, Plan, changed
 from voxpop.policies.waves.outlook import TIE, Outlook
-from voxpop.policies.waves.sealing import SEALED, Evidence, Part
+from voxpop.policies.waves.sealing import SEALED
 
 SIZES = (1, 2, 3, 4, 6, 8, 10, 13, 16)  # of a wave, in arms besides the incumbent
 LARGE = (22, 29, 36)  # further sizes, if few waves are left
@@ -34,8 +32,8 @@ LONG = 800  # rounds in which a small wave that measures shocks costs little
 RESIDUALS = 8  # degrees of freedom with which a wave is to show shocks
 ENOUGH = 12  # degrees of freedom, after which shocks are known and everybody answers about all rounds
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)  # of an arm in a wave
+MEASURING = (1, 4, 16)  # rounds of an arm that show enough of shocks, whether people need them or not
 PEOPLE_RATIO = 1.45
-CERTIFIED_RATIO = 1.1  # for waves that aim at a certificate
 GOOD_ENOUGH = 0.86  # of the largest net
 FINALISTS = tuple(np.linspace(0.8, 0.98, 10).tolist())  # shares of the largest net
 LAST_FINALISTS = (0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 1.0)  # if the number of waves is limited
@@ -52,15 +50,21 @@ class Limits:
     people: int
     numbers: int
     washout: int = 0  # rounds at the start of every turn of an arm that do not count
+    cycle: int = 0  # rounds of a cycle, in each of which every arm has its turn; 0: none
+
+    @property
+    def together(self) -> int:
+        """The turns of an arm that belong together."""
+        return max(1, self.cycle)
 
     @property
     def turn(self) -> int:
-        """The rounds of a turn: as many count as do not, or one."""
-        return self.washout + max(1, self.washout)
+        """The rounds of these turns, in each of which as many count as do not, or one."""
+        return self.together * (self.washout + max(1, self.washout))
 
     def pulls(self, arms: Indices, turns: int) -> Indices:
         """Return the rounds of each arm that count."""
-        return np.full(len(arms), turns * (self.turn - self.washout), dtype=np.intp)
+        return np.full(len(arms), turns * self.together * max(1, self.washout), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,19 +73,19 @@ class Offer:
 
     arms: Indices
     places: Indices  # of the arms in the outlook
-    rounds: int  # W, of each arm; with a washout, turns
+    rounds: int  # W, of each arm; with a washout or a cycle, turns
     people: int
     gain: float
     answers: float
     exploring: float
     blocks: int = 1
-    washout: int = 0
+    limits: Limits = field(default_factory=lambda: Limits(0, 0, 0))
     also: int = 0  # metrics besides the objective
 
     @property
     def pulls(self) -> Indices:
         """The rounds of every arm that count."""
-        return np.full(len(self.arms), self.rounds * max(1, self.washout), dtype=np.intp)
+        return self.limits.pulls(self.arms, self.rounds)
 
     @property
     def cost(self) -> float:
@@ -97,7 +101,8 @@ class Offer:
         """Return the offer as a plan, for these very people if they are the same in every wave."""
         forecast = Forecast(self.gain, self.answers, self.exploring)
         plan = Plan(wave, self.arms, self.pulls, self.people, reference, forecast=forecast, sealed=SEALED)
-        return changed(plan, blocks=self.blocks, washout=self.washout, same=same, also=self.also)
+        plan = changed(plan, washout=self.limits.washout, cycle=self.limits.cycle)
+        return changed(plan, blocks=self.blocks, same=same, also=self.also)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +157,7 @@ class Planner:
             not self.channel.splits
             or self.problem.shocks.known
             or not enough
-            or self.limits.rounds < LONG * self.limits.turn
+            or self.limits.rounds - self.delay < LONG * self.limits.turn
         ):
             return None
         value = self._values(places, rounds, np.array([float(self.fewest)]), fresh=True)[0]
@@ -196,11 +201,10 @@ class Planner:
         exploring = rounds * self.limits.turn * (lost + value * len(places))
         blocks, gain = self._blocks(rounds, len(places), people), (self.limits.rounds - self.delay) * value
         answers = self.answer_cost * people * self._numbers(places, rounds)
-        return Offer(arms, places, rounds, people, gain, answers, exploring, blocks, self.limits.washout, self._also)
+        return Offer(arms, places, rounds, people, gain, answers, exploring, blocks, self.limits, self._also)
 
     def _blocks(self, rounds: int, arms: int, people: float = math.inf) -> int:
-        crowd = math.inf if self.problem.of_people else people
-        return blocks_of(rounds, arms, crowd) if in_blocks(self.problem, self.channel) else 1
+        return blocks_in(self.problem, self.channel, rounds, arms, people)
 
     def _numbers(self, places: Indices, rounds: int) -> int:
         """Return how many numbers a person sends: about one block, or about every block, and about every metric."""
@@ -211,7 +215,7 @@ class Planner:
         return pulls if self.problem.of_people else pulls // self._blocks(rounds, len(pulls))
 
     def _offers(self) -> Iterator[Offer]:
-        choices = useful_rounds(self.problem, self.outlook.actions[self.outlook.pool])
+        choices = useful_rounds(self.problem, self.outlook.actions[self.outlook.pool], self.limits.together)
         # The same shocks were in the pilot, so that they are measured at once; without one, in a wave for that alone
         # before a long study ends, and in a short one from the third wave on. Where the same people answer there is
         # hardly any other noise, and the second wave measures them.
@@ -272,7 +276,10 @@ class Planner:
 
     def _noises(self, arms: Indices, rounds: int, people: int) -> list[Array]:
         """Return the noise of a wave in each metric, privacy apart."""
-        lived, turns = self._lived(self.limits.pulls(arms, rounds), rounds), np.full(len(arms), rounds)
+        lived, turns = (
+            self._lived(self.limits.pulls(arms, rounds), rounds),
+            np.full(len(arms), rounds * max(1, self.limits.cycle)),
+        )
         return [
             problem.answer_noise(arms, lived, people) + problem.shocks.variance * problem.shock_noise(turns)
             for problem in self._metrics
@@ -300,8 +307,8 @@ def _cheapest(offers: list[Offer], share: float) -> Offer | None:
     )
 
 
-def useful_rounds(problem: Problem, arms: Indices) -> list[int]:
-    """List the numbers of rounds per arm that are worth trying: more teach almost nothing.
+def useful_rounds(problem: Problem, arms: Indices, together: int = 1) -> list[int]:
+    """List the numbers of rounds per arm, or of turns together, that are worth trying: more teach almost nothing.
 
     People deviate alike at two arms that are close, so that their difference is known as well as rounds are many; and
     what rounds do to everybody is averaged by rounds alone. How the same people deviate in every wave is no noise.
@@ -315,12 +322,13 @@ def useful_rounds(problem: Problem, arms: Indices) -> list[int]:
     nearest = np.minimum(apart.min(axis=1), variance) if len(arms) > 1 else variance
     rounds = problem.noise_std**2 + FEW * problem.shocks.variance
     most = rounds / max(problem.bias_std**2 * float(np.median(nearest)) / 2, np.finfo(float).tiny)
-    return [rounds for rounds in ROUNDS if rounds == 1 or rounds < 2 * most]
+    return [rounds for rounds in ROUNDS if rounds == 1 or rounds * together < 2 * most]
 
 
-def in_blocks(problem: Problem, channel: Channel) -> bool:
-    """Return True if people are asked about blocks of the rounds, as what rounds do to everybody is not known yet."""
-    return channel.splits and problem.shocks.freedom < ENOUGH
+def blocks_in(problem: Problem, channel: Channel, rounds: int, arms: int, people: float) -> int:
+    """Return how many blocks a wave has: one, once it is known what rounds do to everybody."""
+    known = not channel.splits or problem.shocks.freedom >= ENOUGH
+    return 1 if known else blocks_of(rounds, arms, math.inf if problem.of_people else people)
 
 
 def blocks_of(rounds: int, arms: int, people: float = math.inf) -> int:
@@ -339,134 +347,3 @@ def numbers_of_people(least: int, most: int, ratio: float = PEOPLE_RATIO) -> Arr
     """List numbers of people between two limits, each so many times the one before."""
     steps = math.floor(math.log(most / least) / math.log(ratio)) if most > least else 0
     return np.unique(np.ceil(least * ratio ** np.arange(steps + 1)).clip(max=most))
-
-
-SEALED_AT_LAST = 0.9  # the share that is sealed in a wave that aims at a certificate
-MOST_ARMS = 128
-MEASURING = (1, 4, 16)  # rounds of an arm that show enough of shocks, whether people need them or not
-CROWDS = (200, 5_000)  # numbers of people for which arms are chosen
-MOST_ASKED = 1_000_000  # people
-MOST_CONSIDERED = 400  # actions whose bounds are predicted
-
-
-@dataclass(frozen=True, eq=False)
-class Certifier:
-    """Everything that the waves which aim at one certificate have in common."""
-
-    problem: Problem
-    state: State
-    channel: Channel
-    mean: Array  # (n,) pooled
-    evidence: Evidence  # what is sealed already
-    level: float  # at which the decision is to be certified
-    reserve: float  # standard errors by which answers may turn out worse than expected
-    answer_cost: float
-    limits: Limits
-    fewest: int
-    same: int = 0  # the people who answer in every wave, if they are the same
-    also: int = 0  # metrics besides the objective
-    safe: NDArray[np.bool_] | None = None  # (n,) which actions may be tried; None: all
-
-    def plan(self, tolerance: float, dearest: float = math.inf) -> Plan | None:
-        """Return the cheapest wave that is expected to certify the tolerance; None if all cost at least `dearest`."""
-        best: Plan | None = None
-        for arms, rounds in self._offers():
-            found = self._cheaper(arms, rounds, tolerance, dearest)
-            if found is not None and found.forecast is not None:
-                best, dearest = found, found.forecast.cost
-        return best
-
-    @cached_property
-    def _considered(self) -> Indices:
-        """The active actions whose bounds are predicted: all, or those that may be the hardest to beat."""
-        active = self.state.active
-        if len(active) <= MOST_CONSIDERED:
-            return active
-        bounds = self.mean[active] + self.evidence.widths(active, self.state.best, self.level, self.reserve)
-        return np.union1d(active[np.argsort(-bounds, kind="stable")[:MOST_CONSIDERED]], [self.state.best])
-
-    def _offers(self) -> Iterator[tuple[Indices, int]]:
-        """Offer sets of arms, each time with those whose bounds are the largest, and rounds for each of them."""
-        for rounds in sorted({*useful_rounds(self.problem, self._considered)[::2], *MEASURING}):
-            for crowd in CROWDS:
-                arms = np.array([self.state.best])
-                while len(arms) < min(MOST_ARMS, len(self._considered)):
-                    bounds = self._bounds(arms, rounds, crowd)
-                    bounds[np.isin(self._considered, arms)] = -np.inf
-                    if self.safe is not None:
-                        bounds[~self.safe[self._considered]] = -np.inf
-                    step = -(-len(arms) // 6)
-                    worst = np.argsort(-bounds, kind="stable")[:step]
-                    new = self._considered[worst[np.isfinite(bounds[worst])]]
-                    if not len(new):
-                        break
-                    arms = np.concatenate([arms, new])
-                    if len(arms) * rounds * self.limits.turn >= self.limits.rounds:
-                        break
-                    yield arms, rounds
-
-    def _cheaper(self, arms: Indices, rounds: int, aim: float, cost: float) -> Plan | None:
-        """Plan these arms with the fewest people who are expected to be enough; None if that takes at least `cost`."""
-        numbers, exploring = self._wave(arms, rounds, 1).numbers, self._exploring(arms, rounds)
-        price = self.answer_cost * numbers
-        most = min(self.limits.people, self.limits.numbers // numbers, max(MOST_ASKED, self.same))
-        most = most if math.isinf(cost) else min(most, math.ceil((cost - exploring) / price) - 1)
-        if most < self.fewest:
-            return None
-        people = numbers_of_people(self.fewest, most, CERTIFIED_RATIO).astype(int)
-        low, high = -1, len(people) - 1
-        if self._bounds(arms, rounds, int(people[high])).max() > aim:
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            enough = self._bounds(arms, rounds, int(people[middle])).max() <= aim
-            low, high = (low, middle) if enough else (middle, high)
-        return self._plan(arms, rounds, int(people[high]))
-
-    def _exploring(self, arms: Indices, rounds: int) -> float:
-        return rounds * self.limits.turn * float((self.mean[self.state.best] - self.mean[arms]).sum())
-
-    def _plan(self, arms: Indices, rounds: int, people: int) -> Plan:
-        best = self.state.best
-        certificate = max(0.0, float(self._bounds(arms, rounds, people).max()))
-        plan = self._wave(np.sort(arms), rounds, people)
-        price = self.answer_cost * people * (plan.numbers // people)
-        forecast = Forecast(0.0, price, self._exploring(arms, rounds), certificate)
-        return changed(plan, reference=best, forecast=forecast, sealed=SEALED_AT_LAST)
-
-    def _wave(self, arms: Indices, rounds: int, people: int) -> Plan:
-        crowd = math.inf if self.same else people
-        blocks = blocks_of(rounds, len(arms), crowd) if in_blocks(self.problem, self.channel) else 1
-        pulls, washout = self.limits.pulls(arms, rounds), self.limits.washout
-        return Plan(
-            self.state.wave + 1, arms, pulls, people, blocks=blocks, washout=washout, same=self.same, also=self.also
-        )
-
-    def _bounds(self, arms: Indices, rounds: int, people: int) -> Array:
-        """Predict the bounds on f(x) - f(best) after a wave."""
-        problem, best, at = self.problem, self.state.best, self._considered
-        plan = self._wave(arms, rounds, people)
-        noise = problem.answer_noise(plan.arms, plan.lived, plan.answers)
-        hidden = self.channel.prospect(problem, self.state, plan)
-        if hidden is not None:
-            variance = float(hidden.variance(np.array([float(people)]))[0])
-            if not np.isfinite(variance):
-                return np.full(len(at), np.inf)
-            noise = noise + variance * hidden.of_metric(0, len(arms))
-        length = plan.asked if self.evidence.drift else 0
-        part = Part(
-            arms,
-            np.zeros(len(arms)),
-            noise / SEALED_AT_LAST,
-            wave=plan.wave,
-            rounds=1 / plan.turns / SEALED_AT_LAST,
-            first=self.evidence.now,
-            length=length,
-        )
-        after = replace(self.evidence, parts=(*self.evidence.parts, part), now=self.evidence.now + length)
-        if plan.blocks > 1 and len(arms) > 1:
-            known = float(rounds) / plan.answers * within(problem.answer_noise(arms, plan.lived))
-            freedom = float((plan.blocks - 1) * (len(arms) - 1))
-            after = replace(after, shocks=after.shocks.measured(freedom, known))
-        bound = self.mean[at] - self.mean[best] + after.widths(at, best, self.level, self.reserve)
-        return np.where(at == best, -np.inf, bound)

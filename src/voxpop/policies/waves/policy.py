@@ -24,8 +24,9 @@ from voxpop.model.problem import Problem
 from voxpop.model.state import OPEN, Channel, State
 from voxpop.model.waves import Answered, End, Feedback, Info, Plan, changed
 from voxpop.policies.protocol import ALONE, OVER, Configured
+from voxpop.policies.waves.certifying import Certifier
 from voxpop.policies.waves.fitting import ALARM, missing_check, model_check, people_check, rounds_check
-from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Certifier, Limits, Planner
+from voxpop.policies.waves.planning import FEWEST, MOST_PEOPLE, Limits, Planner
 from voxpop.policies.waves.rails import rails_of
 from voxpop.policies.waves.sealing import (
     Evidence,
@@ -108,6 +109,15 @@ class Waves(Configured):
         label="Rounds to settle",
         example=1,
         help="Rounds at the start of every turn of a decision that do not count, as others carry over.",
+    )
+    cycle: int | None = stopping(
+        None,
+        least=2,
+        most=366,
+        unit="rounds",
+        label="Rounds of a cycle",
+        example=7,
+        help="The rounds of a cycle, such as 7 days of a week: every decision is played as often in each of them.",
     )
     drift: float | None = stopping(
         None,
@@ -264,9 +274,9 @@ class Waves(Configured):
             dearest = math.inf if offer is None else offer.cost
             certifying = self._certify(problem, state, channel, limits, fewest, dearest)
             if certifying is not None:
-                return self._rested(certifying, limits)
+                return self._rested(certifying)
         if offer is not None:
-            return self._rested(self._checked(offer.plan(state.wave + 1, state.best, self.same), state, limits), limits)
+            return self._rested(self._checked(offer.plan(state.wave + 1, state.best, self.same), state, limits))
         if self.tolerance is None:
             return End("asking more people no longer pays" if state.wave else "asking people does not pay")
         return End(f"no wave within the limits is expected to certify the tolerance of {self.tolerance:g}")
@@ -283,6 +293,7 @@ class Waves(Configured):
             evidence = replace(evidence, drift=self.drift, now=state.rounds)
         level = (self._share(state, True) - ASIDE) * (self.delta - state.spent)
         reserve, price = RESERVE * (1 + _certifying(state)), self._price(problem)
+        limits = replace(limits, rounds=limits.rounds - self.answer_delay)  # answers are in before the horizon
         certifier = Certifier(problem, state, channel, state.centre, evidence, level, reserve, price, limits, fewest)
         assert state.view is not None
         certifier = replace(certifier, same=self.same, also=len(state.rails), safe=state.view.safe)
@@ -299,7 +310,7 @@ class Waves(Configured):
         )  # those that were dropped, too
         each = plan.asked // len(plan.arms)
         room = limits.numbers // plan.answers // (1 + plan.also) - len(plan.arms)
-        room = min((limits.rounds - plan.asked - 1) // each, room)
+        room = min((limits.rounds - self.answer_delay - plan.asked - 1) // each, room)
         extra = rng.permutation(others)[: max(0, min(self.checks, room))]
         arms = np.sort(np.concatenate([plan.arms, extra]))
         assert plan.forecast is not None
@@ -311,9 +322,9 @@ class Waves(Configured):
         )
         return replace(plan, arms=arms, pulls=np.full(len(arms), plan.pulls[0]), forecast=forecast)
 
-    def _rested(self, plan: Plan, limits: Limits) -> Plan:
+    def _rested(self, plan: Plan) -> Plan:
         """Give the incumbent the rounds that pass while people answer."""
-        return changed(plan, rest=min(self.answer_delay, limits.rounds - plan.asked))
+        return changed(plan, rest=self.answer_delay)
 
     def _share(self, state: State, certifying: bool) -> float:
         """Return the share of what is left of delta that is spent after the next wave."""
@@ -495,7 +506,7 @@ class Waves(Configured):
         rounds = problem.horizon - state.rounds
         if rounds <= 1:
             return OVER if state.rounds else End("a horizon of 1 round leaves none in which a wave would be of use")
-        shortest = self.answer_delay + self.washout + max(1, self.washout)
+        shortest = self.answer_delay + Limits(rounds, 0, 0, self.washout, self.cycle or 0).turn
         if rounds <= shortest:
             return End(f"a wave takes {shortest:,} rounds or more, and {rounds:,} are left to play it and to use it")
         if self.most_waves is not None and state.wave >= self.most_waves:
@@ -520,6 +531,7 @@ class Waves(Configured):
             _portion(min(people, default=MOST_PEOPLE), max(FEWEST, least), last or self.same > 0),
             _portion(100 * MOST_PEOPLE if numbers is None else numbers, 10 * max(FEWEST, least), last),
             self.washout,
+            self.cycle or 0,
         )
 
 

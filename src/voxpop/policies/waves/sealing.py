@@ -31,7 +31,8 @@ from voxpop.gp.widths import AffineEstimator
 from voxpop.model.decisions import Decisions
 from voxpop.model.guardrails import Rule
 from voxpop.model.kernels import Kernel
-from voxpop.model.problem import GRAM_LIMIT, TRUST, Indices, Problem, Shocks
+from voxpop.model.noise import TRUST, Shocks
+from voxpop.model.problem import GRAM_LIMIT, Indices, Problem
 from voxpop.model.waves import Answered, Feedback, Plan
 
 SEALED = 0.3  # the share of what people say that is set aside
