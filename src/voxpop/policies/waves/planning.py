@@ -30,6 +30,7 @@ BLOCK = 4  # people, at least, where a wave has more than two blocks
 UNMEASURED = 2  # waves of a short study without a pilot, in which every round is needed
 LONG = 800  # rounds in which a small wave that measures shocks costs little
 RESIDUALS = 8  # degrees of freedom with which a wave is to show shocks
+SHOWN = 6  # those of a wave that is played for that alone
 ENOUGH = 12  # degrees of freedom, after which shocks are known and everybody answers about all rounds
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)  # of an arm in a wave
 MEASURING = (1, 4, 16)  # rounds of an arm that show enough of shocks, whether people need them or not
@@ -149,19 +150,27 @@ class Planner:
         return _cheapest([offer for offer in again if offer.net > 0], self._enough)
 
     def measuring(self) -> Offer | None:
-        """Return a small wave that shows what rounds do to everybody, if nothing has and the limits allow it."""
+        """Return a small wave that shows what rounds do to everybody, if nothing has and the limits allow it.
+
+        What its people explain of residuals is not to hide what rounds did to the largest wave so far.
+        """
         places = np.sort(self.outlook.cheapest(3))
-        rounds, arms = MEASURING[1], len(places)
-        enough = self.limits.people >= self.fewest and self.limits.numbers >= self.fewest * arms * (1 + self._also)
-        if (
-            not self.channel.splits
-            or self.problem.shocks.known
-            or not enough
-            or self.limits.rounds - self.delay < LONG * self.limits.turn
-        ):
+        rounds, numbers = 2, len(places) * (1 + self._also)
+        while (rounds - 1) * (len(places) - 1) < SHOWN:
+            rounds *= 2
+        largest = max((plan.people for plan, _ in self.state.history), default=0)
+        people = max(self.fewest, rounds * BLOCK, min(largest // 2, self.limits.people))
+        enough = self.limits.people >= people and self.limits.numbers >= people * numbers
+        long = self.limits.rounds - self.delay >= LONG * self.limits.turn
+        if not self.channel.splits or self._measured or not enough or not long:
             return None
-        value = self._values(places, rounds, np.array([float(self.fewest)]), fresh=True)[0]
-        return self._offer(places, rounds, self.fewest, float(value))
+        value = self._values(places, rounds, np.array([float(people)]), fresh=True)[0]
+        return self._offer(places, rounds, people, float(value))
+
+    @property
+    def _measured(self) -> bool:
+        """True if residuals have shown enough of shocks for a statement to count with them."""
+        return self.problem.shocks.freedom >= RESIDUALS / 2
 
     def widening(self) -> Offer | None:
         """Return the wave after which most is expected to be allowed for its price, if it may pay; None without rules.
@@ -222,7 +231,7 @@ class Planner:
         short = self.limits.rounds < LONG * self.limits.turn or self.limits.people < 2 * self.fewest
         waves = UNMEASURED if short else math.inf
         soon = bool(self.problem.pilot) or self.state.wave >= (1 if self.problem.of_people else waves)
-        needed = soon and self.channel.splits and not self.problem.shocks.known
+        needed = soon and self.channel.splits and not self._measured
         least = RESIDUALS / 2 if needed else 0.0
         for places in self._arm_sets(choices[0], choices[-1]):
             for rounds in choices if not least else sorted({*choices, *ROUNDS[1:4]}):
@@ -340,7 +349,7 @@ def blocks_of(rounds: int, arms: int, people: float = math.inf) -> int:
     blocks = 1
     while 2 * blocks <= min(rounds, max(2.0, people / BLOCK)) and (blocks - 1) * (arms - 1) < RESIDUALS:
         blocks *= 2
-    return blocks
+    return blocks if (blocks - 1) * (arms - 1) >= RESIDUALS / 2 else 1
 
 
 def numbers_of_people(least: int, most: int, ratio: float = PEOPLE_RATIO) -> Array:
