@@ -159,10 +159,10 @@ class Planner:
         while (rounds - 1) * (len(places) - 1) < SHOWN:
             rounds *= 2
         largest = max((plan.people for plan, _ in self.state.history), default=0)
-        people = max(self.fewest, rounds * BLOCK, min(largest // 2, self.limits.people))
-        enough = self.limits.people >= people and self.limits.numbers >= people * numbers
+        most = min(self.limits.people, self.limits.numbers // numbers)
+        people = max(self.fewest, min(max(rounds * BLOCK, largest // 2), most))
         long = self.limits.rounds - self.delay >= LONG * self.limits.turn
-        if not self.channel.splits or self._measured or not enough or not long:
+        if not self.channel.splits or self._measured or people > most or not long:
             return None
         value = self._values(places, rounds, np.array([float(people)]), fresh=True)[0]
         return self._offer(places, rounds, people, float(value))
