@@ -58,7 +58,7 @@ def test_values_reach_the_release_as_they_are() -> None:
 def test_what_a_person_did_not_answer_counts_as_the_centre_of_a_private_study() -> None:
     told = [{"person": "ann", "decision": 2, "average": 0.5}, {"person": "bob", "decision": 0, "average": math.inf}]
     np.testing.assert_array_equal(matrix_of(told), [[math.nan, 0.5], [math.inf, math.nan]])
-    with pytest.raises(InputError, match=r"'ann' has no answer about .*; complete them, or leave those people out"):
+    with pytest.raises(InputError, match=r"'ann' has no answer about .*; complete them, or hand in what there is"):
         matrix_of(told, private=False)
 
 

@@ -220,7 +220,9 @@ def tell(
     metrics = [guardrail.name for guardrail in opened.problem.guardrails]
     blocks = opened.course.pending is not None and opened.course.pending.in_blocks
     roles = Roles(ignored=tuple(ignore or ()), person=person, reward=reward or opened.reward, perhaps=reward is None)
-    told = read_answers(answers, decisions, opened.private, opened.strata is not None, measure, blocks, roles, metrics)
+    told = read_answers(
+        *(answers, decisions, opened.private, opened.strata is not None, measure, blocks, roles, metrics), partial
+    )
     opened.tell(len(opened.log) + 1 if wave is None else wave, told, partial)
     if as_json:
         typer.echo(json.dumps({**vars(opened.best), "ended": opened.ended, "warning": opened.warning}))

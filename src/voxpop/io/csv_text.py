@@ -11,9 +11,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -100,6 +100,14 @@ class TextTable:
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[self.names.index(name)]
+
+    def rows(self, kept: Sequence[int]) -> TextTable:
+        """Return some of the rows."""
+        columns = [
+            replace(each, lines=tuple(each.lines[row] for row in kept), cells=tuple(each.cells[row] for row in kept))
+            for each in self.columns
+        ]
+        return replace(self, columns=tuple(columns))
 
     def require(self, *names: str, options: Collection[str] = ()) -> None:
         """Refuse a table that lacks some of these columns; those of `options` can be named on the command line."""

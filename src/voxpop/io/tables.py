@@ -15,7 +15,7 @@ from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_co
 from voxpop.io.csv_text import TextTable, read_table
 from voxpop.io.history import day_of
 from voxpop.io.ranges import Ranges
-from voxpop.io.wide import long_of
+from voxpop.io.wide import answered, long_of
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
 from voxpop.model.menu import Menu
@@ -181,13 +181,14 @@ def read_answers(
     blocks: bool = False,
     roles: Roles | None = None,
     metrics: Sequence[str] = (),
+    partial: bool = False,
 ) -> list[dict[str, Any]]:
     """Read the answers to one wave as records for `Study.tell`: the columns person, reward and the parameters.
 
     In a study with strata there is a column stratum as well, and for a wave in blocks a column block. Other columns do
     not matter, but for those of the metrics of guardrails. Which parameters are numbers, the decisions say. In a
-    private study no reward is refused for its value: one that is empty or missing is NaN, and may be infinite. The
-    table may be wide.
+    private study no reward is refused for its value: one that is empty or missing is NaN, and may be infinite. If the
+    answers may be `partial`, rows without any are left out. The table may be wide.
     """
     example: Mapping[str, Any] = decisions[0]
     groups = [name for name, wanted in ((STRATUM, strata), (BLOCK, blocks)) if wanted]
@@ -198,16 +199,18 @@ def read_answers(
         table = long_of(table, ("person", "rounds", STRATUM, BLOCK, *roles.ignored), called, gaps=private)
     roles.require(table)
     table.require(*unique.values(), *metrics)
+    if partial and not private:
+        table = answered(table, ["reward", *metrics])
     people = table["person"].filled
     numeric = [name for name, value in example.items() if isinstance(value, int | float)]
     words = [name for name in example if name not in numeric]
-    answered = ["reward", *metrics]
-    columns = read_columns(table, [*answered, *numeric], words, missing=answered if private else ())
+    told = ["reward", *metrics]
+    columns = read_columns(table, [*told, *numeric], words, missing=told if private else ())
     tried = zip(*(columns[name].values for name in example), strict=True)
     labels = [dict(zip(example, values, strict=True)) for values in tried]
-    told = {"person": people, "decision": labels, "average": columns["reward"].values}
-    told |= {name: columns[name].values for name in metrics} | {name: table[name].filled for name in groups}
-    return [dict(zip(told, record, strict=True)) for record in zip(*told.values(), strict=True)]
+    found = {"person": people, "decision": labels, "average": columns["reward"].values}
+    found |= {name: columns[name].values for name in metrics} | {name: table[name].filled for name in groups}
+    return [dict(zip(found, record, strict=True)) for record in zip(*found.values(), strict=True)]
 
 
 def read_people(path: Path, wanted: Collection[str]) -> tuple[tuple[str, ...], dict[str, tuple[Any, ...]]]:

@@ -14,6 +14,7 @@ from voxpop.io.csv_text import Column, TextTable
 from voxpop.model.words import counted, describe
 
 NUMBERED = re.compile(r"(\D*?)[\s_=:]*((?:[^\s\w]\s?)?\d.*)")  # a name, and a number with its sign and unit
+GAPS = (Kind.EMPTY, Kind.MISSING)
 UNNAMED = "value"  # what a parameter is called of which only numbers are known
 
 
@@ -35,7 +36,7 @@ def long_of(table: TextTable, beside: Collection[str], called: str | None = None
         (row, place)
         for row in range(len(lines))
         for place, column in enumerate(columns)
-        if gaps or kind_of(column.cells[row]) not in (Kind.EMPTY, Kind.MISSING)
+        if gaps or kind_of(column.cells[row]) not in GAPS
     ]
     cells = {column.name: [column.cells[row] for row, _ in rows] for column in others}
     cells |= {name: [labels[place][name] for _, place in rows] for name in labels[0]}
@@ -48,6 +49,13 @@ def long_of(table: TextTable, beside: Collection[str], called: str | None = None
     )
     left = (f"{counted(missing, 'cell')} without an answer cost nothing else",) if missing else ()
     return TextTable(table.path, table.separator, tuple(made), (*table.notes, said, *left))
+
+
+def answered(table: TextTable, names: Collection[str]) -> TextTable:
+    """Return the rows with an answer in one of these columns; all of them if none has any."""
+    cells = zip(*(table[name].cells for name in names), strict=True)
+    rows = [row for row, some in enumerate(cells) if not all(kind_of(cell) in GAPS for cell in some)]
+    return table if len(rows) in (0, len(table.columns[0].cells)) else table.rows(rows)
 
 
 def _label(heading: str, called: str | None) -> dict[str, str]:

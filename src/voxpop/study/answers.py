@@ -39,11 +39,11 @@ from voxpop.journal.journal import Released
 from voxpop.journal.question import Question
 from voxpop.journal.wave import Wave, entry_of, release_wave
 from voxpop.model.direction import Direction, of_rule
-from voxpop.model.problem import Evidence, Indices, Problem, Range, require_range
+from voxpop.model.problem import TRUST, Evidence, Indices, Problem, Range, require_range
 from voxpop.model.state import State
 from voxpop.model.strata import Sample, Strata
-from voxpop.model.waves import Feedback, Plan, Tally, changed, check_scale, in_blocks, of_same
-from voxpop.model.words import person_of
+from voxpop.model.waves import Feedback, Plan, Tally, Weighting, changed, check_scale, in_blocks, of_same
+from voxpop.model.words import describe, person_of
 from voxpop.privacy import Ledger, Secure
 from voxpop.runtime.frames import is_frame, number_of
 from voxpop.study.tabular import Blocked, untabled
@@ -164,24 +164,25 @@ def read(
             f"wave {plan.wave} takes a matrix of shape (people, {plan.coordinates}){each}, got {matrix.shape}"
         )
     asked = _in_blocks(plan, list(map(int, blocks)), len(matrix), order)
-    if private or all_finite(matrix):
+    seen = np.isfinite(matrix)
+    if private or seen.all():
         answers = Answers(matrix, names, strata, tuple(belongs), asked)
         return _of_everyone(plan, answers) if plan.same and plan.blocks > 1 else answers
-    whole = np.asarray(np.isfinite(matrix).all(axis=1))
-    if partial and not np.isinf(matrix).any() and whole.any() and not plan.same:
-        names, of = (tuple(compress(each, whole)) for each in (names, tuple(belongs)))
-        return Answers(matrix[whole], names, strata, of, tuple(compress(asked, whole)))
-    person, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
+    kept = np.asarray(seen.all(axis=1) if plan.also else seen.any(axis=1))
+    if partial and not np.isinf(matrix).any() and kept.any() and not plan.same:
+        names, of, asked = (tuple(compress(each, kept)) for each in (names, tuple(belongs), asked))
+        _require_blocks(plan, asked)
+        return Answers(matrix[kept], names, strata, of, asked)
+    person, column = map(int, np.argwhere(~seen)[0])
     who = repr(names[person]) if names else f"row {person}"
     about = f"about {problem.decisions[int(plan.arms[column % len(plan.arms)])]!r}"
     about += f", {metrics[column // len(plan.arms) - 1]}" if column >= len(plan.arms) else ""
     if np.isinf(matrix[person, column]):
         raise InputError(f"feedback must be finite, got {matrix[person, column]} of {who} {about}; correct it")
-    lack = f"{len(matrix) - whole.sum():,} of {len(matrix):,} people lack an answer"
-    raise InputError(
-        f"{who} has no answer {about}, and {lack}; complete them, or leave those people out, as --partial "
-        "(partial=True) does"
-    )
+    lack = f"{len(matrix) - seen.all(axis=1).sum():,} of {len(matrix):,} people lack an answer"
+    remedy = "leave those people out" if plan.also or plan.same else "hand in what there is"
+    remedy += "" if plan.same else ", as --partial (partial=True) does"
+    raise InputError(f"{who} has no answer {about}, and {lack}; complete them, or {remedy}")
 
 
 def _reply(record: Mapping[Any, Any], metrics: Sequence[str]) -> list[Any]:
@@ -217,13 +218,18 @@ def _in_blocks(plan: Plan, blocks: list[int], people: int, order: list[int]) -> 
             f"each of these {people:,} {'answers is' if plan.same else 'was asked'} about; add the column block, or "
             "the key block to records"
         )
-    missing = set(plan.numbered) - set(blocks or order)
+    _require_blocks(plan, blocks or order)
+    return tuple(blocks or order)
+
+
+def _require_blocks(plan: Plan, blocks: Sequence[int]) -> None:
+    """Refuse answers that lack a block, if there are several."""
+    missing = set(plan.numbered) - set(blocks) if plan.in_blocks else set()
     if missing:
         raise InputError(
             f"nobody answered about block {min(missing)} of wave {plan.wave}; add answers about it, since the other "
             "blocks cannot stand for it"
         )
-    return tuple(blocks or order)
 
 
 def _joined(strata: Strata, parts: Mapping[str, Answers | Feedback]) -> Answers | Feedback:
@@ -416,8 +422,9 @@ def dearer(before: State, after: State) -> str:
     return f"certificates count errors {then / now:.1f} times from then on"
 
 
-def released(wave: Wave, told: Answers | Feedback, ledger: Ledger, private: bool) -> Released:
+def released(problem: Problem, wave: Wave, told: Answers | Feedback, ledger: Ledger, private: bool) -> Released:
     """Release answers, or take an average that was computed elsewhere. This draws noise: call it once per wave."""
+    gaps = isinstance(told, Answers) and not private and not all_finite(told.matrix)
     if isinstance(told, Answers):
         again = any(entry.wave == wave.plan.wave for entry in ledger.entries)
         if private and again and not told.names:
@@ -425,15 +432,65 @@ def released(wave: Wave, told: Answers | Feedback, ledger: Ledger, private: bool
                 f"wave {wave.plan.wave} was released before and taken back; tell records with names, so that "
                 "nobody is counted twice"
             )
-        if told.strata is None:
+        if told.strata is None and not gaps:
             tallies = [wave.release.tally(told.matrix[rows]) for rows, _ in told.samples]
             return Released(*release_wave(wave, tallies, ledger, Secure(), told.names))
     entry = entry_of(wave, told.count, told.names if isinstance(told, Answers) else ())
     ledger.check(entry)
     if isinstance(told, Feedback):
         return Released(told, entry)
-    parts = [(told.matrix[rows], sample) for rows, sample in told.samples if sample is not None]
-    return Released(in_blocks([wave.release.weighted(matrix, sample, Secure()) for matrix, sample in parts]), entry)
+    parts = list[Feedback]()
+    for rows, sample in told.samples:
+        some, everyone = told.matrix[rows], {"": np.arange(len(rows))}
+        if sample is not None and not gaps:
+            parts.append(wave.release.weighted(some, sample, Secure()))
+            continue
+        members = everyone if sample is None else sample.members
+        each = {name: filled(problem, wave, some[part]) for name, part in members.items()}
+        parts.append(each[""] if sample is None else sample.strata.average(each))
+    return Released(in_blocks(parts), entry)
+
+
+def filled(problem: Problem, wave: Wave, answers: Array) -> Feedback:
+    """Average answers some of which are missing (NaN), so that a gap costs that answer and not the person.
+
+    With S the covariance of a person's answers and E_p what person p answered, the average is P^-1 sum of W_p y_p, W_p =
+    E_p'(E_p S E_p')^-1 E_p, P their sum: the best that is unbiased, and the plain average of rows whose gaps are filled
+    with what the person's other answers make likely. The scatter is that of such rows; what gaps add to S/U is noise.
+    """
+    plan, release = wave.plan, wave.release
+    if all_finite(answers):
+        return release.tally(answers).feedback()
+    rows = np.clip(answers[np.lexsort(answers.T)], *release.limits)
+    seen, people = np.isfinite(rows), len(rows)
+    if not seen.any(axis=0).all():
+        nobody = problem.decisions[int(plan.arms[int(seen.any(axis=0).argmin())])]
+        raise InputError(f"nobody of a block or a stratum answered about {describe(nobody)}; add answers about it")
+    check_scale(float(np.nanmax(np.abs(rows))), problem.grid_step)
+    model = problem.answer_noise(plan.arms, plan.lived)
+    model.flat[:: len(model) + 1] *= 1 + 1e-9  # answers without any noise of their own
+    patterns, of = np.unique(seen, axis=0, return_inverse=True)
+    groups = [(pattern, np.flatnonzero(of.ravel() == place)) for place, pattern in enumerate(patterns)]
+    weights = [np.zeros_like(model) for _ in groups]
+    for weight, (pattern, _) in zip(weights, groups, strict=True):
+        weight[np.ix_(pattern, pattern)] = np.linalg.inv(model[np.ix_(pattern, pattern)])
+    known = np.nan_to_num(rows)
+    precision = sum(len(some) * weight for weight, (_, some) in zip(weights, groups, strict=True))
+    total = sum(weight @ known[some].sum(axis=0) for weight, (_, some) in zip(weights, groups, strict=True))
+    mean = np.linalg.solve(precision, total)
+    unknown, square = np.zeros_like(model), 0.0  # how filled cells vary around what is likely, if S is right; if it is
+    for weight, (pattern, some) in zip(weights, groups, strict=True):
+        away = np.where(pattern, known[some] - mean, 0.0)
+        rows[some] = np.where(pattern, known[some], mean + away @ weight @ model)
+        unknown += len(some) * (model - model @ weight @ model)
+        square += float(((away @ weight) * away).sum())
+    unknown *= square / max(seen.sum() - len(model), 1)
+    away, freedom = rows - mean, float(seen.sum(axis=0).min() - 1)
+    scatter = (away.T @ away + unknown) / max(people - 1, 1)
+    shown = (TRUST * model + freedom * scatter) / (TRUST + freedom)
+    spread = sum(len(some) * weight @ shown @ weight for weight, (_, some) in zip(weights, groups, strict=True))
+    noise = np.linalg.solve(precision, np.linalg.solve(precision, spread).T) - shown / people
+    return Feedback(mean, people, (noise + noise.T) / 2, scatter=scatter, weighting=Weighting(people, freedom))
 
 
 def evidence_of(

@@ -488,9 +488,10 @@ class Study(BaseStudy):
         in the order of `Question.table`.
 
         This closes the wave, so fewer people than were asked, and people who left answers out, are refused unless
-        `partial` is True, which leaves these people out; certificates are larger from then on, as who has seen the
-        answers may have chosen the moment. In a private study no answer is refused for its value: NaN, and what a
-        record leaves out, counts as the centre of the ball that answers are clipped to.
+        `partial` is True. An answer that was left out then costs no other of that person, but with guardrails, where
+        such people are left out; after fewer people certificates are larger, as who has seen the answers may have
+        chosen the moment. In a private study no answer is refused for its value: NaN, and what a record leaves out,
+        counts as the centre of the ball that answers are clipped to.
         """
         pending = self._course.wave
         if pending is None:
@@ -509,11 +510,8 @@ class Study(BaseStudy):
         if told.count < pending.plan.people and not partial:
             ratio = error_ratio(self.problem, self.privacy, self.state, pending.plan, told.effective)
             raise InputError(answers.too_few(pending.plan, told.count, ratio, self.state))
-        self._add(
-            answers.released(
-                pending, answers.turned(told, self.direction, self.problem, pending.plan), self.ledger, self.private
-            )
-        )
+        told = answers.turned(told, self.direction, self.problem, pending.plan)
+        self._add(answers.released(self.problem, pending, told, self.ledger, self.private))
         if self.on_wave is not None:
             self.on_wave(self)
 
