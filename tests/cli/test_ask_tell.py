@@ -60,17 +60,6 @@ def test_other_rewards_are_refused_with_their_place(main: Main, reward: str) -> 
     assert (repr(reward) if reward else "is empty; leave the row out") in done.err
 
 
-@pytest.mark.parametrize("reward", ["", "k.A."])
-def test_an_answer_that_is_missing_costs_that_answer(main: Main, reward: str) -> None:
-    question = asked(main, "tea.toml")
-    file = Path(answers(question, people=question["people"]))
-    file.write_text(file.read_text().replace("0.5", reward, 1))  # the first answer of several of the first person
-    done = main("tell", "tea.toml", file, "--partial")
-    assert (done.code, done.err) == (0, "")
-    (wave,) = Study.load("tea.json").closed
-    assert (wave.people, wave.feedback.freedom) == (question["people"], question["people"] - 2)
-
-
 def test_a_private_answer_needs_a_person_and_a_decision(main: Main) -> None:
     asked(main, "private.toml")
     for row in (",1.0,0.5", "ann,,0.5"):

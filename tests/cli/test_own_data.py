@@ -64,10 +64,14 @@ def test_stores_with_weekly_revenue_and_german_columns(main: Main, tmp_path: Pat
     rows = list(csv.reader(Path("answers.csv").read_text().splitlines()))  # and back, with the columns of the till
     assert rows[0] == ["person", "block", "Preis", "reward"]
     answers = [[*row[:2], german(float(row[2])), german(revenue(float(row[2])))] for row in rows[1:]]
+    answers[3][3], answers[8][3] = "", "k.A."  # two stores lack a week
     text = "\n".join(";".join(row) for row in [["Filiale", "block", "Preis", "Umsatz (EUR)"], *answers])
     Path("answers.csv").write_text(text)
-    told = main("tell", "study.toml", "answers.csv", "--person", "Filiale")
+    refused = main("tell", "study.toml", "answers.csv", "--person", "Filiale")
+    assert "line 5, column 4 (reward) is empty; leave the row out, and 1 row like it" in refused.err
+    told = main("tell", "study.toml", "answers.csv", "--person", "Filiale", "--partial")
     assert told.code == 0, told.err
+    assert Study.from_file(tmp_path / "study.toml").closed[0].people == len({row[0] for row in answers})
 
 
 # 500 users of an app were notified so often, at some time of day, and clicked or did not.

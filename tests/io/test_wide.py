@@ -104,7 +104,7 @@ def test_a_data_frame_is_read_as_a_file_is() -> None:
     ):
         calibration_of(frame)
     frame.loc[3, "reward"] = None
-    with pytest.raises(InputError, match=r"the table, row 3, column 3 \(reward\) is empty; leave the row out"):
+    with pytest.raises(InputError, match=r"the table, row 3 of 'c', column 3 \(reward\) is empty; leave the row out"):
         read_pilot_table(Path("the table"), roles=Roles(ignored=("age",)), content=Table.of(frame))
     twice = frame.rename(columns={"age": "profit"})
     with pytest.raises(InputError, match="has the columns reward and profit, both of which hold the reward"):

@@ -63,6 +63,9 @@ class Kind(Enum):
     WORD = "a word"
 
 
+GAPS = (Kind.EMPTY, Kind.MISSING)
+
+
 @dataclass(frozen=True)
 class Amount:
     """A number as it is written: what it is if the point, or if the comma is the decimal mark, and its unit.

@@ -16,8 +16,9 @@ from functools import cached_property, partial
 
 from voxpop.calibration.pilot import round_among
 from voxpop.errors import InputError, all_of, require_choice
-from voxpop.io.cells import COMMA, MARKS, PERCENT, POINT, Amount, Kind, amount_of, is_plain, kind_of, truth_of
+from voxpop.io.cells import COMMA, GAPS, MARKS, PERCENT, POINT, Amount, Kind, amount_of, is_plain, kind_of, truth_of
 from voxpop.io.csv_text import Column, TextTable
+from voxpop.model.words import counted
 
 NAMES = {POINT: "point", COMMA: "comma"}
 NO_NUMBER = {  # what to say of a cell that should be a number
@@ -153,8 +154,9 @@ class _Amounts:
             kind = kinds.get(row, Kind.NUMBER)
             if kind is not Kind.EMPTY:
                 raise column.refusal(row, f"is {kind.value} among words such as {column.cells[words[0]]!r}{ending}")
-        named = kinds[row] not in (Kind.EMPTY, Kind.MISSING)
-        raise column.refusal(row, NO_NUMBER[kinds[row]] + (ending if named else ""))
+        if kinds[row] in GAPS and (more := sum(kind in GAPS for kind in kinds.values()) - 1):
+            raise column.refusal(row, f"{NO_NUMBER[kinds[row]]}, and {counted(more, 'row')} like it")
+        raise column.refusal(row, NO_NUMBER[kinds[row]] + ("" if kinds[row] in GAPS else ending))
 
     @cached_property
     def shown(self) -> str | None:
@@ -324,6 +326,6 @@ REASONS: dict[str, Callable[[Column, tuple[str, ...]], bool]] = {
     "holds dates or times": lambda column, _: (
         2 * sum(kind_of(cell) is Kind.DATE for cell in column.cells) > len(column.cells)
     ),
-    "differs in every row, as an identifier does,": _never_repeats,
-    "never changes within a person, as an age does,": _describes,
+    "differs in every row as an identifier does": _never_repeats,
+    "never changes within a person as an age does": _describes,
 }

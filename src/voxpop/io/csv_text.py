@@ -55,11 +55,13 @@ class Column:
     lines: tuple[int, ...]
     cells: tuple[str, ...]
     row: str = "line"  # what a row is called; those of a DataFrame are counted from 0
+    people: tuple[str, ...] = ()  # whose the rows are, where they have no lines of a file
 
     def refusal(self, row: int, reason: str) -> InputError:
         """Return the refusal of a cell, which says where it stands."""
         column = f", column {self.position}" if self.position else ""  # of a wide table there are several
-        place = f"{self.path}, {self.row} {self.lines[row]}{column} ({self.name})"
+        whose = f" of {self.people[row]!r}" if self.people and self.people[row] else ""
+        place = f"{self.path}, {self.row} {self.lines[row]}{whose}{column} ({self.name})"
         return InputError(
             f"{place}: {self.cells[row]!r} {reason}" if self.cells[row] else f"{place} is empty; {reason}"
         )
@@ -102,12 +104,10 @@ class TextTable:
         return self.columns[self.names.index(name)]
 
     def rows(self, kept: Sequence[int]) -> TextTable:
-        """Return some of the rows."""
-        columns = [
-            replace(each, lines=tuple(each.lines[row] for row in kept), cells=tuple(each.cells[row] for row in kept))
-            for each in self.columns
-        ]
-        return replace(self, columns=tuple(columns))
+        """Return some rows of a file."""
+        made = [(each, (tuple(part[row] for row in kept) for part in (each.lines, each.cells))) for each in self.columns]
+        columns = tuple(replace(each, lines=lines, cells=cells) for each, (lines, cells) in made)
+        return replace(self, columns=columns)
 
     def require(self, *names: str, options: Collection[str] = ()) -> None:
         """Refuse a table that lacks some of these columns; those of `options` can be named on the command line."""
@@ -172,7 +172,8 @@ def _of_columns(path: Path, table: Table, synonyms: dict[str, str]) -> TextTable
     if twice := [column for column in columns if called.count(column.name) > 1]:
         headings = " and ".join(str(list(table.columns)[column.position - 1]) for column in twice)
         raise InputError(f"{path} has the columns {headings}, both of which hold the {twice[0].name}; drop one of them")
-    return TextTable(path, ",", tuple(columns))
+    people = next((column.cells for column in columns if column.name == "person"), ())
+    return TextTable(path, ",", tuple(replace(column, people=people) for column in columns))
 
 
 def _cell(value: Any) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from voxpop.calibration.pilot import round_among
 from voxpop.calibration.shocks import SPARSE, ShockEstimate, estimate_shocks
 from voxpop.errors import InputError, require_choice, said_of
-from voxpop.io.cells import Kind, kind_of, whole_number
+from voxpop.io.cells import GAPS, kind_of, whole_number
 from voxpop.io.columns import Numbers, read_columns
 from voxpop.io.csv_text import Column, read_table
 from voxpop.model.problem import Indices
@@ -38,7 +38,7 @@ def read_history(path: Path, column: str | None = None, content: bytes | None = 
     elif len(measured) > 1:
         raise InputError(f"{path} has the columns {', '.join(measured)}; say which is meant with --history-column")
     cells = table[column or measured[0]]
-    kept = [row for row, cell in enumerate(cells.cells) if kind_of(cell) not in (Kind.EMPTY, Kind.MISSING)]
+    kept = [row for row, cell in enumerate(cells.cells) if kind_of(cell) not in GAPS]
     found = read_columns(replace(table, columns=(cells,)).rows(kept), [cells.name])[cells.name]
     assert isinstance(found, Numbers)
     places, first, uneven, step = (

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from voxpop.io.cells import Kind, amount_of, kind_of
+from voxpop.io.cells import GAPS, amount_of, kind_of
 from voxpop.io.csv_text import Column, TextTable
 from voxpop.model.words import counted, describe
 
 NUMBERED = re.compile(r"(\D*?)[\s_=:]*((?:[^\s\w]\s?)?\d.*)")  # a name, and a number with its sign and unit
-GAPS = (Kind.EMPTY, Kind.MISSING)
 UNNAMED = "value"  # what a parameter is called of which only numbers are known
 
 
