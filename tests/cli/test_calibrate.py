@@ -113,8 +113,8 @@ def test_the_guide_s_calibrations_work_one_after_the_other(main: Main, tmp_path:
     survey = [f"{line},{30 + place // 6},region {place // 12}" for place, line in enumerate(pilot)]
     (tmp_path / "pilot.csv").write_text("person,price,rounds,reward\n" + "\n".join(pilot))
     (tmp_path / "survey.csv").write_text("person,price,rounds,reward,age,region\n" + "\n".join(survey))
-    stores = [f"{place % 3},{line}" for place, line in enumerate(pilot)]
-    (tmp_path / "stores.csv").write_text("Woche,Filiale,Preis,rounds,Umsatz (EUR)\n" + "\n".join(stores))
+    stores = [f"{place % 3},{line},0.9" for place, line in enumerate(pilot)]
+    (tmp_path / "stores.csv").write_text("Woche,Filiale,Preis,rounds,Umsatz (EUR),Retention\n" + "\n".join(stores))
     metric_csv(tmp_path / "metric.csv")
     guide = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
     commands = re.findall(r"^voxpop (calibrate (?!subscribers).*)$", guide, re.MULTILINE)  # tests of guardrails run it

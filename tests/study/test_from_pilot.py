@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers_cli import refusal
-from voxpop import Study, make_privacy
+from voxpop import Float, Study, make_privacy
 from voxpop.calibration import fit
 from voxpop.errors import InputError
 from voxpop.io import pilots
@@ -36,6 +36,24 @@ def test_the_columns_are_named_as_on_the_command_line() -> None:
     assert [decision["Preis"] for decision in study.problem.decisions] == PRICES
     assert study.calibration is not None
     assert any("48 rows repeat a person" in said for said in study.calibration.notes)
+    one = Study.from_pilot(table(), horizon=500, **{**NAMED, "ignore": "Region"})
+    assert one.problem.size == study.problem.size
+
+
+def test_a_metric_is_no_parameter_whether_a_guardrail_is_about_it_or_not() -> None:
+    rows = table().assign(Retention=lambda each: 1 - each["Preis"] / 10 + each.index % 5 / 50)
+    said = {"horizon": 500, **NAMED, "metric": ["Retention"], "today": {"Preis": 2.49}}
+    free, kept = (Study.from_pilot(rows, **said, guardrails=rules) for rules in ((), "Retention >= -5%"))
+    assert free.calibration is not None
+    assert "Retention: a metric that decisions need not keep" in free.calibration.notes[-1]
+    assert [guardrail.name for guardrail in kept.problem.guardrails] == ["Retention"]
+    assert [list(each) for each in (free.problem.decisions[0], kept.problem.decisions[0])] == [["Preis"], ["Preis"]]
+
+
+def test_ranges_are_said_in_python_too() -> None:
+    said = {"horizon": 500, **NAMED, "low": 1.0, "high": {"Preis": 4.0}, "log": "Preis"}
+    space = Study.from_pilot(table(), **said).calibration.require_space()  # type: ignore[union-attr]
+    assert space.parameters["Preis"] == Float(1.0, 4.0, log=True)
 
 
 def test_the_decisions_that_exist_are_said_in_python_too() -> None:
@@ -55,6 +73,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no rounds": ({"horizon": 0}, "horizon must be a whole number, at least 1"),
     "a setting": ({"tolerence": 0.1}, "tolerence"),
     "a tolerance": ({"tolerance": -1.0}, "tolerance"),
+    "a calendar": ({"calendar": "week"}, r"calendar must be a Calendar, got 'week'; make one: Calendar\('week'"),
+    "money": ({"money": {"unit": "EUR"}}, r"money must be Money, got .*; make one: Money\('EUR'"),
+    "a range": ({"low": 2.5}, r'low=\{"Preis": 2\.5\} leaves out 1\.99'),
+    "a metric": ({"metric": "Retention"}, "unknown column 'Retention'"),
     "a trust model": ({"privacy": "central"}, "privacy must be a trust model"),
     "shares": ({"strata": {"young": 0.3}}, "share"),
     "a formula": ({"only": "Preis >"}, "cannot be read"),

@@ -143,6 +143,23 @@ def test_an_answer_that_lacks_a_metric_is_named() -> None:
         made.tell(1, table)
 
 
+def test_a_metric_of_other_people_is_refused_and_rules_that_nothing_keeps_are_said(main: Main) -> None:
+    table = pilot().drop(columns="complaints")
+    table.to_csv("pilot.csv", index=False)
+    done = main("calibrate", "pilot.csv", "--guardrail", "retention >= 0.999", "--today", "price=4")
+    assert done.code == 0, done.err
+    nearest = (
+        "take note: no decision keeps all guardrails with 95 % (nearest is price = 2, expected to miss retention by"
+    )
+    assert nearest in done.out
+    assert "the decision in force stays; loosen a rule" in done.out
+    assert "take note: no decision keeps all guardrails" in main("ask", "study.toml").out
+    table.loc[[3, 5], "retention"] = np.nan
+    table.to_csv("pilot.csv", index=False)
+    done = main("calibrate", "pilot.csv", "--guardrail", "retention >= 0.5", "--force")
+    assert "retention and the reward are not both known of '0' on line 5, and 1 row like it; a metric is" in done.err
+
+
 def test_the_command_line_goes_from_a_table_to_a_study(main: Main) -> None:
     pilot().rename(columns={"reward": "profit"}).to_csv("subscribers.csv", index=False)
     rules = ["--guardrail", "retention >= -5%", "--guardrail", "complaints <= 0.5", "--today", "price=4"]

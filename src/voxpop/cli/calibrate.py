@@ -27,7 +27,8 @@ from voxpop.model.options import options_of
 from voxpop.model.problem import REWARD_RANGE
 from voxpop.policies import DEFAULT
 from voxpop.report.drawing import png
-from voxpop.report.summary import constant_rows, pilot_sentences, shock_sentences
+from voxpop.report.summary import constant_rows, pilot_sentences, shock_sentences, summarise
+from voxpop.study.study import Study
 
 MENU = "The decisions that exist; unless given, the pilot's values if they are few, and round numbers otherwise"
 WORTH = {one.name: one.help for one in options_of(Money)}
@@ -56,6 +57,7 @@ def calibrate(
     parameter: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["parameter"])] = None,
     ignore: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["ignore"])] = None,
     choice: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["choice"])] = None,
+    metric: Annotated[Names, typer.Option(metavar="NAME", help=COLUMNS["metric"])] = None,
     round_column: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="This column says when a row was tried; date or round, unless given."),
@@ -124,7 +126,8 @@ def calibrate(
     money = None if unit is None or people is None else Money(unit, people, answer)
     protection = _protection(low_reward, high_reward, epsilon, delta)
     towards = Direction.MINIMIZE if minimize else Direction.MAXIMIZE
-    roles = roles_of(parameter, ignore, choice, round=round_column, person=person, reward=reward, wide=wide)
+    named = {"person": person, "reward": reward, "wide": wide, "metrics": tuple(metric or ())}
+    roles = roles_of(parameter, ignore, choice, round=round_column, **named)
     if history is None and (history_column or picture):
         option = "--history-column" if history_column else "--picture"
         raise InputError(f"{option} is about a history; add --history metric.csv, or leave it out")
@@ -160,6 +163,10 @@ def calibrate(
 
         write_atomically(picture, png(history_figure(shown)))
         say(f"picture: {picture}")
+    if found.guardrails:
+        lines = summarise(Study.from_calibration(found, horizon, table.menu).course)
+        for line in (line for line in lines if line.name == "Take note"):
+            say(f"take note: {line.value} ({line.note})")
     say(f"study file: {out}; rehearse it with: voxpop run {out}")
 
 

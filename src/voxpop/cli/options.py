@@ -48,6 +48,7 @@ COLUMNS = {
     "reward": "The column of the answers, if it is not called reward.",
     "parameter": "Only this column is a parameter; may be repeated.",
     "ignore": "This column is not a parameter; may be repeated.",
+    "metric": "This column is another answer, which a guardrail may be about; may be repeated.",
     "choice": "This column holds names, even if they have digits.",
 }
 
@@ -135,7 +136,7 @@ class People(_Shocks):  # type: ignore[misc, valid-type]
                 self.file, self.formula, tuple(self.grid or ()), self.noise or 0.0, self.pilot_people, roles
             )
         for name in ("formula", "grid", "noise", "pilot_people", *COLUMNS):
-            if getattr(self, name) not in (None, []):
+            if getattr(self, name, None) not in (None, []):
                 flag = name.replace("_", "-")
                 raise InputError(f"--{flag} is about your own people; add --population people.csv, or leave it out")
         return None

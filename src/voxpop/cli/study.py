@@ -329,6 +329,7 @@ def _show_best(opened: Study) -> None:
         "alert": escape(course.alert),
         **{name.lower(): said.get(name, "") for name in ("Expect", "Expected loss", "Certified")},
         "guardrails": escape("; ".join(best.guardrails)),
+        "take note": said.get("Take note", ""),
         "model check": escape(opened.warning),
         "nothing is left to ask": said.get("Stopped because", ""),
     }

@@ -105,7 +105,9 @@ class TextTable:
 
     def rows(self, kept: Sequence[int]) -> TextTable:
         """Return some rows of a file."""
-        made = [(each, (tuple(part[row] for row in kept) for part in (each.lines, each.cells))) for each in self.columns]
+        made = [
+            (each, (tuple(part[row] for row in kept) for part in (each.lines, each.cells))) for each in self.columns
+        ]
         columns = tuple(replace(each, lines=lines, cells=cells) for each, (lines, cells) in made)
         return replace(self, columns=columns)
 

@@ -168,11 +168,15 @@ def calibrate_file(
             f"a pilot with guardrails cannot be protected, as its promise covers one column; leave out "
             f"{rules[0].name}, or the epsilon"
         )
-    roles = replace(roles or Roles(), metrics=tuple(rule.name for rule in rules))
+    roles, ruled = roles or Roles(), tuple(rule.name for rule in rules)
+    others = tuple(name for name in roles.metrics if name not in ruled)
+    roles = replace(roles, metrics=ruled, ignored=(*roles.ignored, *others))
     kept = ReleasedPilot(path)
     if protection is None and content is None:
         kept.require_none()
     table = read_pilot_table(path, protection is not None, roles, ranges, towards, content)
+    free = (f"{name}: a metric that decisions need not keep; a guardrail says so: '{name} >= -2%'" for name in others)
+    table = replace(table, said=(*table.said, *free))
     table.pilot.require_range(reward_range, table.place)
     released, fresh = None, False
     if protection is not None and content is None:
@@ -229,7 +233,8 @@ def calibration_of(
 
 def for_python(text: str) -> str:
     """Name arguments of `Study.from_pilot` instead of options of the command line."""
-    text = re.sub(r'--(ignore|parameter|choice) (?:"([^"]+)"|([^\s;,]+))', r'\1=["\2\3"]', text)
+    text = re.sub(r"--(low|high|step) ([^\s=]+)=([^\s;,]+)", r'\1={"\2": \3}', text)
+    text = re.sub(r'--(ignore|parameter|choice|log|integer) (?:"([^"]+)"|([^\s;,]+))', r'\1=["\2\3"]', text)
     text = re.sub(r'"\] (ignore|parameter|choice)=\["', '", "', text)
     text = re.sub(r"--(person|reward|wide) NAME", r'\1="NAME"', text)
     return re.sub(r"--(low|high|values|step|points|only|allowed)\b", r"\1=", text).replace(

@@ -10,7 +10,7 @@ from typing import Any
 
 from voxpop.calibration.pilot import Pilot
 from voxpop.errors import InputError, all_of, said_of
-from voxpop.io.cells import PERCENT
+from voxpop.io.cells import GAPS, PERCENT, kind_of
 from voxpop.io.columns import RESERVED, SYNONYMS, Numbers, Roles, Words, read_columns
 from voxpop.io.csv_text import TextTable, read_table
 from voxpop.io.history import day_of
@@ -19,7 +19,7 @@ from voxpop.io.wide import answered, long_of
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
 from voxpop.model.direction import Direction
 from voxpop.model.menu import Menu
-from voxpop.model.words import person_of
+from voxpop.model.words import counted, person_of
 from voxpop.runtime.frames import Table
 
 STRATUM = "stratum"  # the part of the population that a person belongs to, in studies with strata
@@ -82,19 +82,20 @@ def read_pilot_table(
             "reward if more is"
         )
     roles.require(table)
+    _require_same_people(table, roles.metrics)
     names, when = roles.select(table), roles.round_of(table)
     if not names:
         raise InputError(
             f"{path} has no column for a parameter beside person, reward and rounds; add one, such as price"
         )
-    counted = [name for name in ("rounds",) if name in table.names]
+    rounds = [name for name in ("rounds",) if name in table.names]
     likely = [name for name in names if name not in roles.odd(table, names)]
     either, missing = [name for name in likely if name not in roles.choices], ["reward"] if protected else ()
     columns: dict[str, Numbers | Words]
     _, people, columns, _ = all_of(
         lambda: roles.refuse_odd(table, names),
         lambda: table["person"].filled,
-        lambda: read_columns(table, ["reward", *counted, *roles.metrics], roles.choices, either, missing, REMEDY),
+        lambda: read_columns(table, ["reward", *rounds, *roles.metrics], roles.choices, either, missing, REMEDY),
         lambda: _require_varied(table, likely),
     )
     space = space or _space(columns, names, ranges)
@@ -139,6 +140,22 @@ def _read(
     if not roles.perhaps or "reward" in table.names or roles.reward is None:
         return table, roles
     return _read(path, replace(roles, reward=None), measure, content, unique)
+
+
+def _require_same_people(table: TextTable, metrics: Iterable[str]) -> None:
+    """Refuse metrics that were measured for other people than the reward."""
+    for name in metrics:
+        pairs = enumerate(zip(table["reward"].cells, table[name].cells, strict=True))
+        alone = [row for row, (one, other) in pairs if (kind_of(one) in GAPS) != (kind_of(other) in GAPS)]
+        if alone:
+            row, more = (
+                table["person"].said(alone[0]),
+                f", and {counted(len(alone) - 1, 'row')} like it" * (len(alone) > 1),
+            )
+            raise InputError(
+                f"{table.path}: {name} and the reward are not both known of {row}{more}; a metric is about the same "
+                "people as the reward: complete such rows, or leave them out"
+            )
 
 
 def _require_varied(table: TextTable, names: Iterable[str]) -> None:

@@ -165,7 +165,7 @@ def _guarded(view: View) -> Iterator[Line]:
         )
         said = "no decision keeps all guardrails with 95 %"
         stays = "the decision in force stays" if course.problem.today == course.answer.index else "it is the decision"
-        nearest = f"nearest is {view.layout.name(near)}, {short}; {stays}"
+        nearest = f"nearest is {view.layout.name(near)}, {short}; {stays}; loosen a rule, or let other decisions exist"
         yield Line("Take note", said, nearest, first=True)
 
 

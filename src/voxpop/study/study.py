@@ -329,15 +329,20 @@ class Study(BaseStudy):
         history: object = None,
         person: str | None = None,
         reward: str | None = None,
-        ignore: Sequence[str] = (),
-        parameter: Sequence[str] = (),
-        choice: Sequence[str] = (),
+        ignore: str | Sequence[str] = (),
+        parameter: str | Sequence[str] = (),
+        choice: str | Sequence[str] = (),
+        metric: str | Sequence[str] = (),
         wide: str | None = None,
+        low: float | Mapping[str, float] | None = None,
+        high: float | Mapping[str, float] | None = None,
+        log: str | Sequence[str] = (),
+        integer: str | Sequence[str] = (),
         values: object = None,
         step: object = None,
         only: str | None = None,
         allowed: object = None,
-        guardrails: Sequence[str] = (),
+        guardrails: str | Sequence[str] = (),
         today: Mapping[str, Any] | None = None,
         resume: bool = False,
         **named: Any,
@@ -345,8 +350,9 @@ class Study(BaseStudy):
         """Begin a study with the constants that a pilot says, and learn from its answers.
 
         The pilot is a DataFrame, records, the path of a CSV or Parquet file, or a `Pilot`. A table is read as `voxpop
-        calibrate` reads it: `person`, `reward`, `ignore`, `parameter`, `choice` and `wide` say what its columns are,
-        rows of one person and decision are averaged, and `study.calibration.notes` says how it was read.
+        calibrate` reads it: `person`, `reward`, `ignore`, `parameter`, `choice`, `metric` and `wide` say what its
+        columns are, `low`, `high`, `log` and `integer` what its numbers are, rows of one person and decision are
+        averaged, and `study.calibration.notes` says how it was read.
 
         `values`, `step`, `points`, `only` and `allowed` say which decisions exist: {"price": [2.99, 3.49]}, {"price":
         0.1}, a number of values, a formula, or the decisions themselves. The other arguments are those of `calibrate`
@@ -378,9 +384,15 @@ class Study(BaseStudy):
         if path is not None:
             JournalFile(Path(path)).require_new()  # refused before anything is released of the pilot
         menu = Menu.of(points, values, step, only, labels_of(allowed))
-        about = tuple(parameter), tuple(ignore), tuple(choice)
-        roles = Roles(*about, person=person, reward=reward, wide=wide, perhaps=True), Ranges(menu=menu)
-        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range, history, *roles, guardrails)
+        about = {"parameters": parameter, "ignored": ignore, "choices": choice, "metrics": metric}
+        names: dict[str, Any] = {role: _listed(said) for role, said in about.items()}
+        limits = [said if isinstance(said, Mapping) else {} if said is None else {"": said} for said in (low, high)]
+        roles = (
+            Roles(**names, person=person, reward=reward, wide=wide, perhaps=True),
+            Ranges(*limits, _listed(log), _listed(integer), menu),
+            _listed(guardrails),
+        )
+        found = calibration_of(pilot, direction, kernel, margin, protection, reward_range, history, *roles)
         return cls.from_calibration(in_force(found, menu, today), horizon, menu, path, **named)
 
     @classmethod
@@ -658,6 +670,11 @@ def same_scale(known: Decisions, others: Decisions) -> bool:
     return all(named.get(name, point) == point and points.get(point, name) == name for name, point in pairs)
 
 
+def _listed(said: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one name or several as several."""
+    return (said,) if isinstance(said, str) else tuple(said)
+
+
 def _require_settings(
     horizon: int,
     policy: Policy | str = DEFAULT,
@@ -669,8 +686,13 @@ def _require_settings(
     """Make the policy, the trust model and the strata; refuse what cannot be a study, before anything is computed."""
     settings = {name: value for name, value in named.items() if name not in NAMED}
     require_integer("horizon", horizon, least=1)
-    if isinstance(privacy, str):
-        raise InputError(f"privacy must be a trust model, got {privacy!r}; make one: make_privacy('central', 5.0)")
+    for name, given, kind, made in (
+        ("privacy", privacy, "a trust model", "make_privacy('central', 5.0)"),
+        ("calendar", named.get("calendar"), "a Calendar", "Calendar('week', '2026-03-02', 'Europe/Berlin')"),
+        ("money", money, "Money", "Money('EUR', people=40_000)"),
+    ):
+        if isinstance(given, str | Mapping):
+            raise InputError(f"{name} must be {kind}, got {given!r}; make one: {made}")
     if "epsilon" in settings:
         made = f"privacy=make_privacy('central', epsilon={settings['epsilon']!r})"
         raise InputError(f"epsilon is what a trust model promises; give {made} instead of epsilon")
