@@ -439,14 +439,14 @@ def released(problem: Problem, wave: Wave, told: Answers | Feedback, ledger: Led
     ledger.check(entry)
     if isinstance(told, Feedback):
         return Released(told, entry)
-    parts = list[Feedback]()
+    if not gaps:
+        samples = [(told.matrix[rows], sample) for rows, sample in told.samples if sample is not None]
+        parts = [wave.release.weighted(matrix, sample, Secure()) for matrix, sample in samples]
+        return Released(in_blocks(parts), entry)
+    parts = []
     for rows, sample in told.samples:
-        some, everyone = told.matrix[rows], {"": np.arange(len(rows))}
-        if sample is not None and not gaps:
-            parts.append(wave.release.weighted(some, sample, Secure()))
-            continue
-        members = everyone if sample is None else sample.members
-        each = {name: filled(problem, wave, some[part]) for name, part in members.items()}
+        members = {"": np.arange(len(rows))} if sample is None else sample.members
+        each = {name: filled(problem, wave, told.matrix[rows[part]]) for name, part in members.items()}
         parts.append(each[""] if sample is None else sample.strata.average(each))
     return Released(in_blocks(parts), entry)
 
@@ -454,41 +454,37 @@ def released(problem: Problem, wave: Wave, told: Answers | Feedback, ledger: Led
 def filled(problem: Problem, wave: Wave, answers: Array) -> Feedback:
     """Average answers some of which are missing (NaN), so that a gap costs that answer and not the person.
 
-    With S the covariance of a person's answers and E_p what person p answered, the average is P^-1 sum of W_p y_p, W_p =
-    E_p'(E_p S E_p')^-1 E_p, P their sum: the best that is unbiased, and the plain average of rows whose gaps are filled
-    with what the person's other answers make likely. The scatter is that of such rows; what gaps add to S/U is noise.
+    With S the covariance of a person's answers and E_p what person p answered, the average is P^-1 sum of W_p y_p, with
+    W_p = E_p'(E_p S E_p')^-1 E_p and P their sum: the best that is unbiased, and the plain average of rows whose gaps
+    are filled with what is likely. The scatter is that of such rows; what gaps add to S/U counts as added noise.
     """
     plan, release = wave.plan, wave.release
     if all_finite(answers):
         return release.tally(answers).feedback()
-    rows = np.clip(answers[np.lexsort(answers.T)], *release.limits)
-    seen, people = np.isfinite(rows), len(rows)
-    if not seen.any(axis=0).all():
-        nobody = problem.decisions[int(plan.arms[int(seen.any(axis=0).argmin())])]
-        raise InputError(f"nobody of a block or a stratum answered about {describe(nobody)}; add answers about it")
+    rows = np.clip(answers[np.lexsort(answers.T)], *release.limits)  # sums do not depend on the order of people
+    seen, people, size = np.isfinite(rows), len(rows), len(plan.arms)
+    answered = seen.sum(axis=0)
+    if not answered.all():
+        nobody = describe(problem.decisions[int(plan.arms[int(answered.argmin())])])
+        raise InputError(f"nobody of a block or a stratum answered about {nobody}; add answers about it")
     check_scale(float(np.nanmax(np.abs(rows))), problem.grid_step)
     model = problem.answer_noise(plan.arms, plan.lived)
-    model.flat[:: len(model) + 1] *= 1 + 1e-9  # answers without any noise of their own
-    patterns, of = np.unique(seen, axis=0, return_inverse=True)
-    groups = [(pattern, np.flatnonzero(of.ravel() == place)) for place, pattern in enumerate(patterns)]
-    weights = [np.zeros_like(model) for _ in groups]
-    for weight, (pattern, _) in zip(weights, groups, strict=True):
-        weight[np.ix_(pattern, pattern)] = np.linalg.inv(model[np.ix_(pattern, pattern)])
-    known = np.nan_to_num(rows)
-    precision = sum(len(some) * weight for weight, (_, some) in zip(weights, groups, strict=True))
-    total = sum(weight @ known[some].sum(axis=0) for weight, (_, some) in zip(weights, groups, strict=True))
-    mean = np.linalg.solve(precision, total)
-    unknown, square = np.zeros_like(model), 0.0  # how filled cells vary around what is likely, if S is right; if it is
-    for weight, (pattern, some) in zip(weights, groups, strict=True):
-        away = np.where(pattern, known[some] - mean, 0.0)
-        rows[some] = np.where(pattern, known[some], mean + away @ weight @ model)
-        unknown += len(some) * (model - model @ weight @ model)
-        square += float(((away @ weight) * away).sum())
-    unknown *= square / max(seen.sum() - len(model), 1)
-    away, freedom = rows - mean, float(seen.sum(axis=0).min() - 1)
-    scatter = (away.T @ away + unknown) / max(people - 1, 1)
+    model.flat[:: size + 1] *= 1 + 1e-9  # people may not differ at all
+    shapes, of, counts = np.unique(seen, axis=0, return_inverse=True, return_counts=True)
+    groups, weights = [of.ravel() == place for place in range(len(shapes))], np.zeros((len(shapes), size, size))
+    for weight, shape in zip(weights, shapes, strict=True):
+        weight[np.ix_(shape, shape)] = np.linalg.inv(model[np.ix_(shape, shape)])
+    known, precision = np.where(seen, rows, 0.0), np.einsum("s,sij->ij", counts, weights)
+    mean = np.linalg.solve(precision, sum(w @ known[some].sum(axis=0) for w, some in zip(weights, groups, strict=True)))
+    away, scaled = np.where(seen, rows - mean, 0.0), np.empty_like(rows)
+    for weight, some in zip(weights, groups, strict=True):
+        scaled[some] = away[some] @ weight
+    varying = float((scaled * away).sum()) / max(int(answered.sum()) - size, 1)  # times the model's variance
+    away, freedom = np.where(seen, away, scaled @ model), float(answered.min() - 1)
+    scatter = away.T @ away + varying * (people * model - model @ precision @ model)
+    scatter /= max(people - 1, 1)
     shown = (TRUST * model + freedom * scatter) / (TRUST + freedom)
-    spread = sum(len(some) * weight @ shown @ weight for weight, (_, some) in zip(weights, groups, strict=True))
+    spread = np.einsum("s,sij,jk,skl->il", counts, weights, shown, weights)
     noise = np.linalg.solve(precision, np.linalg.solve(precision, spread).T) - shown / people
     return Feedback(mean, people, (noise + noise.T) / 2, scatter=scatter, weighting=Weighting(people, freedom))
 
