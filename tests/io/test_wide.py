@@ -122,6 +122,14 @@ def test_wide_answers_are_read_as_long_ones(tmp_path: Path) -> None:
     assert len(read_answers(path, decisions, private=True)) == 6  # whatever is missing, as nobody may be left out
     with pytest.raises(InputError, match=r"line 3 \(reward\): 'much' is not a number"):
         read_answers(file(tmp_path, "user,2,3\na,0.5,1\nb,1,much\n"), decisions)
+    with pytest.raises(
+        InputError, match=r"2 things are wrong: \(1\) .*\(person\) is empty; leave .*; \(2\) .*'much' is"
+    ):
+        read_answers(file(tmp_path, "person,price,reward\n,2,1\nb,2,much\n"), decisions)
+    long = file(tmp_path, "person,price,reward\na,2,1\nb,2,\nb,3,k.A.\n")
+    with pytest.raises(InputError, match=r"line 3, column 3 \(reward\) is empty; leave the row out, and 1 row like it"):
+        read_answers(long, decisions)
+    assert [one["person"] for one in read_answers(long, decisions, gaps=True)] == ["a"]
     plans = Space(price=Float(2, 3), plan=Choice(("basic", "plus"))).grid(2)
     (one, _) = read_answers(file(tmp_path, 'user,"price = 2, plan = plus","price = 3, plan = basic"\na,1,2\n'), plans)
     assert one["decision"] == {"price": 2.0, "plan": "plus"}

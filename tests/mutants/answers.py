@@ -363,6 +363,14 @@ FAULTS = [
         ("io/test_wide.py::test_a_wide_table_says_what_a_long_one_says",),
     ),
     Fault(
+        "gaps for nothing",
+        "Averages of incomplete answers are said to be as exact as those of complete ones.",
+        "study/answers.py",
+        "Feedback(mean, people, (noise + noise.T) / 2,",
+        "Feedback(mean, people, None,",
+        ("study/test_gaps.py::test_the_average_is_generalised_least_squares_of_all_answers",),
+    ),
+    Fault(
         "people with invisible marks",
         "Ann with a variation selector behind her name is somebody else, and answers twice.",
         "model/words.py",

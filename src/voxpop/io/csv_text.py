@@ -74,7 +74,7 @@ class Column:
     def filled(self) -> tuple[str, ...]:
         """The cells, none of which may be empty."""
         if "" in self.cells:
-            raise self.refusal(self.cells.index(""), "fill it in, or leave the row out")
+            raise self.refusal(self.cells.index(""), "leave the row out")
         return self.cells
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,14 +199,14 @@ def read_answers(
     blocks: bool = False,
     roles: Roles | None = None,
     metrics: Sequence[str] = (),
-    partial: bool = False,
+    gaps: bool = False,
 ) -> list[dict[str, Any]]:
     """Read the answers to one wave as records for `Study.tell`: the columns person, reward and the parameters.
 
     In a study with strata there is a column stratum as well, and for a wave in blocks a column block. Other columns do
     not matter, but for those of the metrics of guardrails. Which parameters are numbers, the decisions say. In a
-    private study no reward is refused for its value: one that is empty or missing is NaN, and may be infinite. If the
-    answers may be `partial`, rows without any are left out. The table may be wide.
+    private study no reward is refused for its value: one that is empty or missing is NaN, and may be infinite. If
+    there may be `gaps`, rows without an answer are left out. The table may be wide.
     """
     example: Mapping[str, Any] = decisions[0]
     groups = [name for name, wanted in ((STRATUM, strata), (BLOCK, blocks)) if wanted]
@@ -216,17 +217,20 @@ def read_answers(
         table = long_of(table, ("person", "rounds", STRATUM, BLOCK, *roles.ignored), called, gaps=private)
     roles.require(table)
     table.require(*unique.values(), *metrics)
-    if partial and not private:
+    if gaps and not private:
         table = answered(table, ["reward", *metrics])
-    people = table["person"].filled
     numeric = [name for name, value in example.items() if isinstance(value, int | float)]
     words = [name for name in example if name not in numeric]
     told = ["reward", *metrics]
-    columns = read_columns(table, [*told, *numeric], words, missing=told if private else ())
+    people, columns, *members = all_of(
+        lambda: table["person"].filled,
+        lambda: read_columns(table, [*told, *numeric], words, missing=told if private else ()),
+        *(partial(getattr, table[name], "filled") for name in groups),
+    )
     tried = zip(*(columns[name].values for name in example), strict=True)
     labels = [dict(zip(example, values, strict=True)) for values in tried]
     found = {"person": people, "decision": labels, "average": columns["reward"].values}
-    found |= {name: columns[name].values for name in metrics} | {name: table[name].filled for name in groups}
+    found |= {name: columns[name].values for name in metrics} | dict(zip(groups, members, strict=True))
     return [dict(zip(found, record, strict=True)) for record in zip(*found.values(), strict=True)]
 
 
