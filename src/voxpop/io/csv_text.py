@@ -66,6 +66,11 @@ class Column:
             f"{place}: {self.cells[row]!r} {reason}" if self.cells[row] else f"{place} is empty; {reason}"
         )
 
+    def some(self, rows: Sequence[int]) -> Column:
+        """Return some rows of a file's column."""
+        lines, cells = tuple(self.lines[row] for row in rows), tuple(self.cells[row] for row in rows)
+        return replace(self, lines=lines, cells=cells)
+
     def said(self, row: int) -> str:
         """Return another cell and its line, for a refusal."""
         return f"{self.cells[row]!r} on {self.row} {self.lines[row]}"
@@ -102,14 +107,6 @@ class TextTable:
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[self.names.index(name)]
-
-    def rows(self, kept: Sequence[int]) -> TextTable:
-        """Return some rows of a file."""
-        made = [
-            (each, (tuple(part[row] for row in kept) for part in (each.lines, each.cells))) for each in self.columns
-        ]
-        columns = tuple(replace(each, lines=lines, cells=cells) for each, (lines, cells) in made)
-        return replace(self, columns=columns)
 
     def require(self, *names: str, options: Collection[str] = ()) -> None:
         """Refuse a table that lacks some of these columns; those of `options` can be named on the command line."""

@@ -39,7 +39,7 @@ def read_history(path: Path, column: str | None = None, content: bytes | None = 
         raise InputError(f"{path} has the columns {', '.join(measured)}; say which is meant with --history-column")
     cells = table[column or measured[0]]
     kept = [row for row, cell in enumerate(cells.cells) if kind_of(cell) not in GAPS]
-    found = read_columns(replace(table, columns=(cells,)).rows(kept), [cells.name])[cells.name]
+    found = read_columns(replace(table, columns=(cells.some(kept),)), [cells.name])[cells.name]
     assert isinstance(found, Numbers)
     places, first, uneven, step = (
         (np.arange(len(cells.cells)), None, False, "") if when is None else _places(table[when])

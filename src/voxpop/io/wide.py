@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 
 from voxpop.io.cells import GAPS, amount_of, kind_of
 from voxpop.io.csv_text import Column, TextTable
@@ -54,7 +55,7 @@ def answered(table: TextTable, names: Collection[str]) -> TextTable:
     """Return the rows with an answer in one of these columns; all of them if none has any."""
     cells = zip(*(table[name].cells for name in names), strict=True)
     rows = [row for row, some in enumerate(cells) if not all(kind_of(cell) in GAPS for cell in some)]
-    return table if len(rows) in (0, len(table.columns[0].cells)) else table.rows(rows)
+    return replace(table, columns=tuple(column.some(rows) for column in table.columns)) if rows else table
 
 
 def _label(heading: str, called: str | None) -> dict[str, str]:

@@ -278,7 +278,7 @@ class Feedback:
 
     mean: Array  # (arms,)
     count: int
-    noise: Array | None = None  # (arms, arms) the covariance of the noise that was added
+    noise: Array | None = None  # (arms, arms) the covariance of what was added: noise, or what gaps leave open
     clipping: Array | None = None  # (arms, arms) clipping biases a'mean by at most sqrt(a' clipping a)
     printed: bool = False  # account for the noise as printed (eq:confidence_width_dp)
     scatter: Array | None = None  # (arms, arms) sample covariance of single people's averages, where they are seen
