@@ -76,6 +76,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a calendar": ({"calendar": "week"}, r"calendar must be a Calendar, got 'week'; make one: Calendar\('week'"),
     "money": ({"money": {"unit": "EUR"}}, r"money must be Money, got .*; make one: Money\('EUR'"),
     "a range": ({"low": 2.5}, r'low=\{"Preis": 2\.5\} leaves out 1\.99'),
+    "another decision today": ({"today": {"Preis": 2.0}}, "in force today, Preis = 2, is not one of the 4 decisions"),
+    "no decision today": (
+        {"guardrails": "Menge >= -2%"},
+        "which is not known; add today=, such as today={.Preis.: 1.99}",
+    ),
+    "a metric that is the same": ({"guardrails": "Gleich >= 1"}, "Gleich: every reward in the pilot is 7"),
     "a metric": ({"metric": "Retention"}, "unknown column 'Retention'"),
     "a trust model": ({"privacy": "central"}, "privacy must be a trust model"),
     "shares": ({"strata": {"young": 0.3}}, "share"),
@@ -90,8 +96,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_all_is_checked_before_anything_is_calibrated(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said, words = REFUSED[case]
     monkeypatch.setattr(pilots, "calibrate", lambda *_, **__: pytest.fail("it was calibrated"))
+    rows = table().assign(Menge=lambda each: each["Preis"] + each.index % 3, Gleich=7)
     with pytest.raises(InputError, match=words) as caught:
-        Study.from_pilot(table(), **{**NAMED, **said})
+        Study.from_pilot(rows, **{**NAMED, "metric": ["Menge", "Gleich"], **said})
     refusal(caught)
 
 

@@ -17,8 +17,8 @@ from voxpop.cli.options import COLUMNS, Names, roles_of
 from voxpop.errors import InputError, require_integer
 from voxpop.io.files import write_atomically
 from voxpop.io.history import read_history
-from voxpop.io.pilots import ReleasedPilot, calibrate_file, in_force
-from voxpop.io.ranges import Ranges, limits_of, menu_of, todays_of
+from voxpop.io.pilots import ReleasedPilot, calibrate_file
+from voxpop.io.ranges import Ranges, limits_of, menu_of
 from voxpop.io.studyfile import write_study
 from voxpop.io.tables import PilotTable
 from voxpop.model.direction import Direction
@@ -150,8 +150,8 @@ def calibrate(
                 shown,
             ),
             guardrails=guardrail or (),
+            today=today or None,
         )
-    found = in_force(found, table.menu, todays_of(today or (), table.space) if today else None)
     text = write_study(found, table.space, horizon, table.menu, out.stem, {"name": DEFAULT}, reward or "", money)
     write_atomically(out, text)
     _show(found, table)

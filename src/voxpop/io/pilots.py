@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from voxpop.calibration.fit import Calibration, calibrate, require_settings, with_guardrails
+from voxpop.calibration.fit import Calibration, calibrate, require_settings, todays, with_guardrails
 from voxpop.calibration.pilot import Group, Moments, Pilot
 from voxpop.calibration.protected import Protection, released_group
 from voxpop.errors import InputError
@@ -22,11 +22,11 @@ from voxpop.io import schema as wire
 from voxpop.io.columns import Roles
 from voxpop.io.files import locked, read_text, write_durably
 from voxpop.io.history import read_history
-from voxpop.io.ranges import Ranges
+from voxpop.io.ranges import Ranges, todays_of
 from voxpop.io.tables import PilotTable, read_pilot_table
+from voxpop.model.decisions import Decisions
 from voxpop.model.direction import Direction
 from voxpop.model.guardrails import Rule
-from voxpop.model.menu import Menu
 from voxpop.model.words import describe
 from voxpop.privacy.sources import Secure, Source
 from voxpop.runtime.frames import Table
@@ -154,6 +154,7 @@ def calibrate_file(
     history: Any = None,
     content: Table | None = None,
     guardrails: Sequence[str] = (),
+    today: Mapping[str, Any] | Sequence[str] | None = None,
 ) -> tuple[Calibration, PilotTable, bool]:
     """Calibrate from a file; what is released of it with a protection is kept beside it, and used again.
 
@@ -178,6 +179,9 @@ def calibrate_file(
     free = (f"{name}: a metric that decisions need not keep; a guardrail says so: '{name} >= -2%'" for name in others)
     table = replace(table, said=(*table.said, *free))
     table.pilot.require_range(reward_range, table.place)
+    known = today if today is None or isinstance(today, Mapping) else todays_of(today, table.space)
+    decisions = table.menu.decisions(table.space)
+    _require_today(rules, decisions, known)
     released, fresh = None, False
     if protection is not None and content is None:
         released, fresh = kept.groups(table.pilot, protection, Secure())
@@ -185,21 +189,21 @@ def calibrate_file(
     found = calibrate(table.pilot, table.space, kernel, margin, protection, None, released, **told)
     if rules:
         found = with_guardrails(found, table.pilot, rules, table.metrics, kernel, margin)
+    found = replace(found, today=known)
+    found.problem(decisions, horizon=2)  # refuses limits that no decision keeps, and the like
     return found, table, fresh
 
 
-def in_force(found: Calibration, menu: Menu, today: Mapping[str, Any] | None) -> Calibration:
-    """Return the calibration with the decision in force today; refuse one that does not exist."""
-    decisions = menu.fitted(space := found.require_space(), found.pilot).decisions(space)
-    relative = next((one.rule for one in found.guardrails if one.rule.relative), None)
-    if relative is not None and today is None:
+def _require_today(rules: Sequence[Rule], decisions: Decisions, today: Mapping[str, Any] | None) -> None:
+    """Refuse a decision in force today that does not exist, and rules that need one where it is not known."""
+    relative = next((rule for rule in rules if rule.relative), None)
+    if today is not None:
+        todays(decisions, today)
+    elif relative is not None:
         example = describe(decisions[0]).replace(" = ", "=")
         raise InputError(
             f"{relative} compares with today's decision, which is not known; add --today, such as --today {example}"
         )
-    known = replace(found, today=today)
-    known.problem(decisions, horizon=2)  # refuses limits that no decision keeps, and the like
-    return known
 
 
 def calibration_of(
@@ -213,6 +217,7 @@ def calibration_of(
     roles: Roles | None = None,
     ranges: Ranges | None = None,
     guardrails: Sequence[str] = (),
+    today: Mapping[str, Any] | None = None,
 ) -> Calibration:
     """Calibrate from a CSV or Parquet file, as `voxpop calibrate` does, from a table, read alike, or from a `Pilot`."""
     history = read_history(Path(history)) if isinstance(history, str | PathLike) else history
@@ -220,10 +225,10 @@ def calibration_of(
     if isinstance(pilot, Pilot):
         if guardrails:
             raise InputError(f"a Pilot has one column of answers, and none of {guardrails[0]!r}; give the table itself")
-        return calibrate(pilot, None, kernel, margin, protection, direction=direction, **told)
+        return replace(calibrate(pilot, None, kernel, margin, protection, direction=direction, **told), today=today)
     of_file, towards = isinstance(pilot, str | PathLike), Direction.of(direction)
     path, content = (Path(str(pilot)), None) if of_file else (TABLE, Table.of(pilot))
-    told |= {"roles": roles, "ranges": ranges, "content": content, "guardrails": guardrails}
+    told |= {"roles": roles, "ranges": ranges, "content": content, "guardrails": guardrails, "today": today}
     try:
         found, table, _ = calibrate_file(path, towards, kernel, margin, protection, **told)
     except InputError as error:
@@ -233,10 +238,10 @@ def calibration_of(
 
 def for_python(text: str) -> str:
     """Name arguments of `Study.from_pilot` instead of options of the command line."""
-    text = re.sub(r"--(low|high|step) ([^\s=]+)=([^\s;,]+)", r'\1={"\2": \3}', text)
+    text = re.sub(r"--(low|high|step|today) ([^\s=]+)=([^\s;,]+)", r'\1={"\2": \3}', text)
     text = re.sub(r'--(ignore|parameter|choice|log|integer) (?:"([^"]+)"|([^\s;,]+))', r'\1=["\2\3"]', text)
     text = re.sub(r'"\] (ignore|parameter|choice)=\["', '", "', text)
     text = re.sub(r"--(person|reward|wide) NAME", r'\1="NAME"', text)
-    return re.sub(r"--(low|high|values|step|points|only|allowed)\b", r"\1=", text).replace(
+    return re.sub(r"--(low|high|values|step|points|only|allowed|today)\b", r"\1=", text).replace(
         "--minimize", 'direction="minimize"'
     )

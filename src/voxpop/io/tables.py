@@ -113,11 +113,14 @@ def read_pilot_table(
         notes.append(f"{repeat} a person and a decision; the rows of each were averaged, their rounds added")
         told, when = {name: cells for name, cells in told.items() if name != when}, None
     lines = tuple(table["person"].lines[row] for row in first)
+    metrics = list[Pilot]()
     with said_of(path):
         rows = Table(told, lines)
         pilot = Pilot.from_table(rows, space=space, direction=direction, protected=protected, round_column=when)
-        others = [Table({**told, "reward": told[name]}, lines) for name in roles.metrics]
-        metrics = [Pilot.from_table(other, space=space, round_column=when) for other in others]
+        for name in roles.metrics:
+            with said_of(name):
+                answers = Table({**told, "reward": told[name]}, lines)
+                metrics.append(Pilot.from_table(answers, space=space, round_column=when))
         menu = ranges.menu.fitted(space, pilot.decisions)
         menu.decisions(space)  # refused before anything is computed
     said = [_said(name, space.parameters[name], columns[name]) for name in names]

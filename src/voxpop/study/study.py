@@ -374,7 +374,7 @@ class Study(BaseStudy):
         {'price': 4.0}
         """
         from voxpop.io.columns import Roles
-        from voxpop.io.pilots import calibration_of, in_force
+        from voxpop.io.pilots import calibration_of
         from voxpop.io.ranges import Ranges, labels_of
 
         named = {**named, "reward": reward}
@@ -391,9 +391,10 @@ class Study(BaseStudy):
             Roles(**names, person=person, reward=reward, wide=wide, perhaps=True),
             Ranges(*limits, _listed(log), _listed(integer), menu),
             _listed(guardrails),
+            today,
         )
         found = calibration_of(pilot, direction, kernel, margin, protection, reward_range, history, *roles)
-        return cls.from_calibration(in_force(found, menu, today), horizon, menu, path, **named)
+        return cls.from_calibration(found, horizon, menu, path, **named)
 
     @classmethod
     def _resumed(cls, path: Path, horizon: int, direction: str, **named: Any) -> Study:
