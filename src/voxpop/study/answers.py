@@ -168,11 +168,12 @@ def read(
     if private or seen.all():
         answers = Answers(matrix, names, strata, tuple(belongs), asked)
         return _of_everyone(plan, answers) if plan.same and plan.blocks > 1 else answers
-    kept = np.asarray(seen.all(axis=1) if plan.also else seen.any(axis=1))
-    if partial and not np.isinf(matrix).any() and kept.any() and not plan.same:
-        names, of, asked = (tuple(compress(each, kept)) for each in (names, tuple(belongs), asked))
+    usable = np.asarray(seen.all(axis=1) if plan.also else seen.any(axis=1))
+    if partial and not np.isinf(matrix).any() and usable.any() and not plan.same:
+        asked = tuple(compress(asked, usable))
         _require_blocks(plan, asked)
-        return Answers(matrix[kept], names, strata, of, asked)
+        names, of = (tuple(compress(each, usable)) for each in (names, tuple(belongs)))
+        return Answers(matrix[usable], names, strata, of, asked)
     person, column = map(int, np.argwhere(~seen)[0])
     who = repr(names[person]) if names else f"row {person}"
     about = f"about {problem.decisions[int(plan.arms[column % len(plan.arms)])]!r}"

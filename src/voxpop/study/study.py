@@ -386,10 +386,12 @@ class Study(BaseStudy):
         menu = Menu.of(points, values, step, only, labels_of(allowed))
         about = {"parameters": parameter, "ignored": ignore, "choices": choice, "metrics": metric}
         names: dict[str, Any] = {role: _listed(said) for role, said in about.items()}
-        limits = [said if isinstance(said, Mapping) else {} if said is None else {"": said} for said in (low, high)]
+        least, most = (
+            said if isinstance(said, Mapping) else {} if said is None else {"": said} for said in (low, high)
+        )
         roles = (
             Roles(**names, person=person, reward=reward, wide=wide, perhaps=True),
-            Ranges(*limits, _listed(log), _listed(integer), menu),
+            Ranges(least, most, _listed(log), _listed(integer), menu),
             _listed(guardrails),
             today,
         )
