@@ -152,13 +152,10 @@ def _require_same_people(table: TextTable, metrics: Iterable[str]) -> None:
         pairs = enumerate(zip(table["reward"].cells, table[name].cells, strict=True))
         alone = [row for row, (one, other) in pairs if (kind_of(one) in GAPS) != (kind_of(other) in GAPS)]
         if alone:
-            row, more = (
-                table["person"].said(alone[0]),
-                f", and {counted(len(alone) - 1, 'row')} like it" * (len(alone) > 1),
-            )
+            more = f", and {counted(len(alone) - 1, 'row')} like it" if len(alone) > 1 else ""
             raise InputError(
-                f"{table.path}: {name} and the reward are not both known of {row}{more}; a metric is about the same "
-                "people as the reward: complete such rows, or leave them out"
+                f"{table.path}: {name} and the reward are not both known of {table['person'].said(alone[0])}{more}; a "
+                "metric is about the same people as the reward: complete such rows, or leave them out"
             )
 
 

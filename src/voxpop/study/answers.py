@@ -425,7 +425,6 @@ def dearer(before: State, after: State) -> str:
 
 def released(problem: Problem, wave: Wave, told: Answers | Feedback, ledger: Ledger, private: bool) -> Released:
     """Release answers, or take an average that was computed elsewhere. This draws noise: call it once per wave."""
-    gaps = isinstance(told, Answers) and not private and not all_finite(told.matrix)
     if isinstance(told, Answers):
         again = any(entry.wave == wave.plan.wave for entry in ledger.entries)
         if private and again and not told.names:
@@ -433,23 +432,24 @@ def released(problem: Problem, wave: Wave, told: Answers | Feedback, ledger: Led
                 f"wave {wave.plan.wave} was released before and taken back; tell records with names, so that "
                 "nobody is counted twice"
             )
-        if told.strata is None and not gaps:
+        if told.strata is None and (private or all_finite(told.matrix)):
             tallies = [wave.release.tally(told.matrix[rows]) for rows, _ in told.samples]
             return Released(*release_wave(wave, tallies, ledger, Secure(), told.names))
     entry = entry_of(wave, told.count, told.names if isinstance(told, Answers) else ())
     ledger.check(entry)
     if isinstance(told, Feedback):
         return Released(told, entry)
-    if not gaps:
-        samples = [(told.matrix[rows], sample) for rows, sample in told.samples if sample is not None]
-        parts = [wave.release.weighted(matrix, sample, Secure()) for matrix, sample in samples]
-        return Released(in_blocks(parts), entry)
-    parts = []
-    for rows, sample in told.samples:
-        members = {"": np.arange(len(rows))} if sample is None else sample.members
-        each = {name: filled(problem, wave, told.matrix[rows[part]]) for name, part in members.items()}
-        parts.append(each[""] if sample is None else sample.strata.average(each))
-    return Released(in_blocks(parts), entry)
+
+    def average(rows: Indices, sample: Sample | None) -> Feedback:
+        if sample is None:
+            return filled(problem, wave, told.matrix[rows])
+        if private:
+            return wave.release.weighted(told.matrix[rows], sample, Secure())
+        return sample.strata.average(
+            {name: filled(problem, wave, told.matrix[rows[some]]) for name, some in sample.members.items()}
+        )
+
+    return Released(in_blocks([average(*each) for each in told.samples]), entry)
 
 
 def filled(problem: Problem, wave: Wave, answers: Array) -> Feedback:

@@ -243,7 +243,9 @@ class Study(BaseStudy):
         money: Money | None = None,
         **settings: Any,
     ) -> None:
-        policy, privacy, strata = _require_settings(problem.horizon, policy, privacy, strata, money, **settings)
+        policy, privacy, strata = _require_settings(
+            problem.horizon, policy, privacy, strata, money, calendar=calendar, **settings
+        )
         towards = Direction.of(direction)
         begun = Definition(
             towards.problem(problem),
