@@ -91,7 +91,7 @@ def _show(aims: list[Aim]) -> None:
     say(
         f"medians of {counted(runs, 'rehearsal')} with truths drawn from what the pilot says; certified: no other "
         "decision is better by more than this; loses in all, against knowing the best from the start: means over "
-        f"{horizon:,} rounds, with the price of answers and standard errors"
+        f"{counted(horizon, 'round')}, with the price of answers and standard errors"
     )
     if best is None:
         say("no aim loses less than asking nobody")
