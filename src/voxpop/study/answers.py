@@ -39,7 +39,8 @@ from voxpop.journal.journal import Released
 from voxpop.journal.question import Question
 from voxpop.journal.wave import Wave, entry_of, release_wave
 from voxpop.model.direction import Direction, of_rule
-from voxpop.model.problem import TRUST, Evidence, Indices, Problem, Range, require_range
+from voxpop.model.noise import TRUST
+from voxpop.model.problem import Evidence, Indices, Problem, Range, require_range
 from voxpop.model.state import State
 from voxpop.model.strata import Sample, Strata
 from voxpop.model.waves import Feedback, Plan, Tally, Weighting, changed, check_scale, in_blocks, of_same
