@@ -186,7 +186,7 @@ def compared(made: Study, privacy: Privacy, seed: int) -> tuple[float, ...]:
 
 
 def _promising(epsilon: Sequence[float]) -> Privacy:
-    return make_privacy("central", *epsilon) if epsilon else NoPrivacy()
+    return make_privacy("central", epsilon[0]) if epsilon else NoPrivacy()
 
 
 def guarded(

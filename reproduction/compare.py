@@ -8,8 +8,8 @@ from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, compare
 from reproduction.theory import largest_loss
 from reproduction.wave_theory import least_regret, wave_bounds
 from voxpop.model.problem import Problem
+from voxpop.model.words import number
 from voxpop.report.drawing import MUTED, Axes
-from voxpop.report.summary import number
 from voxpop.simulation.comparison import CONTENDERS, HEADINGS, Cells, quantity, rows
 from voxpop.simulation.pictures import picture
 from voxpop.simulation.surveys import SURVEYS
