@@ -63,13 +63,13 @@ class Study:
         return Study(replace(self.scenario, problem=problem, population=several.metrics[0]), self.truths[:1])
 
 
-def metric(points: Array, rng: np.random.Generator) -> GPPeople:
+KERNEL = Matern(nu=2.5, length_scale=0.25)
+
+
+def metric(points: Array, rng: np.random.Generator) -> Array:
     """Draw a metric of range 1."""
-    kernel = Matern(nu=2.5, length_scale=0.25)
-    f = kernel(points, rng.uniform(size=(20, points.shape[1]))) @ rng.standard_normal(20)
-    f = (f - f.min()) / np.ptp(f)
-    problem = Problem(points, kernel, 0.3, 0.3, norm_bound=1.0, horizon=HORIZON, prior_mean=0.5)
-    return GPPeople(replace(problem, norm_bound=1.2 * least_norm(problem, f)), f)
+    f = KERNEL(points, rng.uniform(size=(20, points.shape[1]))) @ rng.standard_normal(20)
+    return np.asarray((f - f.min()) / np.ptp(f))
 
 
 def study(
@@ -84,15 +84,18 @@ def study(
 
     What stands in braces in a rule is the limit, half a step below what a decision in the middle has.
     """
-    several = [metric(points, rng) for _ in range(1 + len(rules))]
+    drawn = [metric(points, rng) for _ in range(1 + len(rules))]
     more = points.mean(axis=1)
     shapes = [1 - 1.5 * np.square(more - rng.uniform(0.7, 0.9)), *(-0.6 * more**1.3 for _ in rules)]
     if hills:
-        shapes = [0.5 * several[0].f, *(-0.3 * several[0].f for _ in rules)]
+        shapes = [0.5 * drawn[0], *(-0.3 * drawn[0] for _ in rules)]
     middle = int(np.abs(more - rng.uniform(0.45, 0.6)).argmin())
-    truths = [shape + (0.5 if hills else 0.15) * each.f for shape, each in zip(shapes, several, strict=True)]
+    truths = [shape + (0.5 if hills else 0.15) * f for shape, f in zip(shapes, drawn, strict=True)]
     truths[1:] = [truth + (1.2 if "<=" not in rule else -0.1) for truth, rule in zip(truths[1:], rules, strict=True)]
-    several = [_of(each.problem, truth) for each, truth in zip(several, truths, strict=True)]
+    several = []
+    for f in truths:
+        known = Problem(points, KERNEL, 0.3, 0.3, norm_bound=1.0, horizon=HORIZON, prior_mean=float(f.mean()))
+        several.append(GPPeople(replace(known, norm_bound=1.2 * least_norm(known, f)), f))
     today, made = int(np.abs(more - 0.3).argmin()), list[Guardrail]()
     for text, person in zip(rules, several[1:], strict=True):
         g, sign = person.f, -1.0 if "<=" in text else 1.0
@@ -112,12 +115,6 @@ def study(
     guardrails = [replace(one, problem=problem) for one, problem in zip(made, problems[1:], strict=True)]
     problem = replace(problems[0], guardrails=tuple(guardrails), today=today)
     return Study(Scenario("guarded", problem, people, truths[0]), tuple(truths))
-
-
-def _of(problem: Problem, f: Array) -> GPPeople:
-    """Return people of this truth, and what is known of it."""
-    known = replace(problem, prior_mean=float(f.mean()))
-    return GPPeople(replace(known, norm_bound=1.2 * least_norm(known, f)), f)
 
 
 LINE = np.linspace(0, 1, 12)[:, None]  # a ladder of prices
