@@ -25,7 +25,7 @@ FIGURES = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "synthetic": {},
     "sphere": {"noise_std": 0.01, "bias_std": math.sqrt(0.001)},
-    **dict.fromkeys(("camel", "michalewicz", "light"), {"noise_std": 0.01, "bias_std": 0.1}),
+    **{study: {"noise_std": 0.01, "bias_std": 0.1} for study in ("camel", "michalewicz", "light")},
 }
 RATIO = {"synthetic": 1.6, "sphere": 1.5, "camel": 1.5, "michalewicz": 1.5, "light": 1.42}
 PEERS = {"GP-UCB": "gp-ucb", "BPE": "bpe", "mini-GP-Opt": "mini-gp-opt", "BBKB": "bbkb"}

@@ -133,13 +133,9 @@ def _claims(study: str, by_epsilon: Mapping[str, Mapping[float, Cell]], examples
 
 def _targets(study: str, cells: Cells) -> list[Finding]:
     """Judge whether privacy costs little with a valid norm bound."""
-    found = []
-    for epsilon in FEW_EPSILONS:
-        claim = (
-            f"{study}: with a valid norm bound, voxpop at eps = {epsilon:g} loses less than twice what it loses openly"
-        )
-        found.append(compare(claim, cells[_key(HONEST, epsilon)], cells[TRUE], factor=2).as_target())
-    return found
+    said = f"{study}: with a valid norm bound, voxpop at eps = {{:g}} loses less than twice what it loses openly"
+    pairs = ((said.format(epsilon), cells[_key(HONEST, epsilon)]) for epsilon in FEW_EPSILONS)
+    return [compare(claim, cell, cells[TRUE], factor=2).as_target() for claim, cell in pairs]
 
 
 def _fades(claim: str, cell: Cell) -> Finding:
