@@ -1,7 +1,5 @@
 """People who answer in every wave: what a census of 60 stores loses and certifies, and how often statements are false.
 
-`python -m benchmarks.census` prints two tables as Markdown.
-
 *Stores*: 41 prices, 60 stores, 104 weeks, shocks of 10 % of the range in each week that all stores share; an answer
 costs nothing, as sales are counted anyway. The first oracle knows how large shocks are, the second knows each of them
 and subtracts it. *True*: no price is better for these stores, or for the population behind a panel, by more than was
@@ -13,14 +11,12 @@ every wave: nothing but the statement keeps the best one. Of a census, that is t
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.robustness import Rows, share
-from benchmarks.tables import show
 from voxpop.gp.belief import total_noise
 from voxpop.model.kernels import Matern
 from voxpop.model.problem import Evidence, Problem
@@ -125,16 +121,3 @@ def statements(runs: int = 2000) -> Rows:
         certificates = (f"{np.median(certificate):.2f} v" for _, certificate in found)
         waves, missing, pilot = case
         yield waves, missing, "of 20" if pilot else "", *(share(false) for false, _ in found), *certificates
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, help="of the stores")
-    parser.add_argument("--runs", type=int, help="of each row of the statements")
-    chosen = vars(parser.parse_args())
-    for table in (stores, statements):
-        show(table, **chosen)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,8 +8,6 @@ from itertools import product
 
 import numpy as np
 
-from voxpop.errors import Array
-from voxpop.simulation.runs import Run
 from voxpop.simulation.trials import Trial
 
 KINDS: dict[str, dict[str, float | bool]] = {
@@ -37,20 +35,17 @@ def certificates(
     for name in study:
         unit: float | None = None
         for promise in (None, *epsilon):
-            runs = (_run(name, first + seed, privacy, promise, tolerance) for seed in range(seeds))
-            certificate, nothing, false, regret, numbers = np.array([_outcome(run) for run in runs]).T
+            trial = Trial(name, privacy="none" if promise is None else privacy, epsilon=promise)
+            runs = [_judged(replace(trial, seed=first + seed), tolerance) for seed in range(seeds)]
+            regret, certificate, _, true, _, numbers, _ = np.array(runs).T
             middle = float(np.median(certificate))
             unit = middle if unit is None else unit
             yield (
-                name,
-                "open" if promise is None else f"{promise:g}",
-                f"{middle:.3f}",
-                f"{middle / unit:.2f}" if unit else "",
-                f"{nothing.mean():.0%}",
-                f"{false.mean():.0%}",
+                *(name, "open" if promise is None else f"{promise:g}", f"{middle:.3f}"),
+                *(f"{middle / unit:.2f}" if unit else "", f"{np.isinf(certificate).mean():.0%}"),
+                f"{1 - true.mean():.0%}",
                 f"{regret.mean():,.0f} ± {regret.std(ddof=1) / np.sqrt(seeds):,.0f}",
-                f"{np.median(regret):,.0f}",
-                f"{numbers.mean():,.0f}",
+                *(f"{np.median(regret):,.0f}", f"{numbers.mean():,.0f}"),
             )
 
 
@@ -68,25 +63,14 @@ def weather(
     those that were asked about. With `freedom` the true size of shocks is known with so many degrees of freedom, as
     from a history.
     """
-    yield (
-        "study",
-        "shocks",
-        "regret",
-        "median",
-        "certificate",
-        "of the calm",
-        "kept",
-        "true",
-        "B raised",
-        "numbers",
-        "rounds",
-    )
+    judged = "kept", "true", "B raised", "numbers", "rounds"
+    yield "study", "shocks", "regret", "median", "certificate", "of the calm", *judged
     for name in study:
         unit: float | None = None
         for size, kind in [(0.0, "calm"), *product(shocks, KINDS)]:
             trial = Trial(name, shocks=size, **KINDS.get(kind, {}))  # type: ignore[arg-type]
-            runs = (_shocked(replace(trial, seed=first + seed), tolerance, freedom) for seed in range(seeds))
-            regret, certificate, kept, true, raised, numbers, rounds = np.array(list(runs)).T
+            runs = [_judged(replace(trial, seed=first + seed), tolerance, freedom) for seed in range(seeds)]
+            regret, certificate, kept, true, raised, numbers, rounds = np.array(runs).T
             middle = float(np.median(certificate))
             unit = middle if unit is None else unit
             yield (
@@ -98,7 +82,8 @@ def weather(
             )
 
 
-def _shocked(trial: Trial, tolerance: float | None, freedom: float | None) -> tuple[float, ...]:
+def _judged(trial: Trial, tolerance: float | None, freedom: float | None = None) -> tuple[float, ...]:
+    """Run a study and judge it by its truth; tolerance and certificate are shares of the range of f."""
     scenario = trial.scenario()
     size = float(np.ptp(scenario.f))
     if freedom is not None:
@@ -116,18 +101,3 @@ def _shocked(trial: Trial, tolerance: float | None, freedom: float | None) -> tu
         run.metrics.numbers,
         sum(plan.asked for plan in run.plans),
     )
-
-
-def _run(study: str, seed: int, privacy: str, epsilon: float | None, tolerance: float | None) -> Run:
-    """Run one study; no epsilon means no privacy."""
-    trial = Trial(study, seed=seed, privacy="none" if epsilon is None else privacy, epsilon=epsilon)
-    scenario = trial.scenario()
-    if tolerance is not None:
-        trial = replace(trial, settings={"tolerance": tolerance * float(np.ptp(scenario.f))})
-    return trial.run(scenario=scenario)
-
-
-def _outcome(run: Run) -> Array:
-    """Judge a run by the truth: certificate of the range, whether there is none, whether it is false, what it cost."""
-    certified = run.state.certificate / float(np.ptp(run.scenario.f))
-    return np.array([certified, np.isinf(certified), not run.certificate_true, run.metrics.regret, run.metrics.numbers])

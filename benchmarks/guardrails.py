@@ -1,10 +1,10 @@
 """Guardrails and safe trials: how often what is promised breaks, how tight it is, and what it costs.
 
-`python -m benchmarks.guardrails` prints two tables as Markdown; `--epsilon 5` measures the central model, and `--study`
-some studies alone. Every study has a ladder of decisions and a pilot of 40 people, draws its truth by seed, and sets
-its limits so that the best decision without guardrails usually breaks one. *Free* is the same study without guardrails,
-with regret against its own best decision; *any trial* that in which trials may break guardrails; both are run on the
-first seeds alone. In *hills*, decisions that keep the guardrail have others between them that do not.
+With an epsilon the central model is measured. Every study has a ladder of decisions and a pilot of 40 people, draws
+its truth by seed, and sets its limits so that the best decision without guardrails usually breaks one. *Free* is the
+same study without guardrails, with regret against its own best decision; *any trial* that in which trials may break
+guardrails; both are run on the first seeds alone. In *hills*, decisions that keep the guardrail have others between
+them that do not.
 
 *Broken*: the recommendation breaks a guardrail. *Trials*: the share of what was tried, wave by wave, that breaks one.
 *False*: a decision that keeps all guardrails is better by more than was certified, or a certified one is broken.
@@ -15,7 +15,6 @@ in the median. *Binds*: the best decision of all breaks a guardrail.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.robustness import Rows
-from benchmarks.tables import show
 from voxpop.errors import Array
 from voxpop.model.guardrails import Guardrail, Rule
 from voxpop.model.kernels import Matern
@@ -65,13 +63,13 @@ class Study:
         return Study(replace(self.scenario, problem=problem, population=several.metrics[0]), self.truths[:1])
 
 
-def metric(points: Array, rng: np.random.Generator, noise: float = 0.3, bias: float = 0.3) -> GPPeople:
+KERNEL = Matern(nu=2.5, length_scale=0.25)
+
+
+def metric(points: Array, rng: np.random.Generator) -> Array:
     """Draw a metric of range 1."""
-    kernel = Matern(nu=2.5, length_scale=0.25)
-    f = kernel(points, rng.uniform(size=(20, points.shape[1]))) @ rng.standard_normal(20)
-    f = (f - f.min()) / np.ptp(f)
-    problem = Problem(points, kernel, noise, bias, norm_bound=1.0, horizon=HORIZON, prior_mean=0.5)
-    return GPPeople(replace(problem, norm_bound=1.2 * least_norm(problem, f)), f)
+    f = KERNEL(points, rng.uniform(size=(20, points.shape[1]))) @ rng.standard_normal(20)
+    return np.asarray((f - f.min()) / np.ptp(f))
 
 
 def study(
@@ -86,15 +84,18 @@ def study(
 
     What stands in braces in a rule is the limit, half a step below what a decision in the middle has.
     """
-    several = [metric(points, rng) for _ in range(1 + len(rules))]
-    size, more = len(points), points.mean(axis=1)
+    drawn = [metric(points, rng) for _ in range(1 + len(rules))]
+    more = points.mean(axis=1)
     shapes = [1 - 1.5 * np.square(more - rng.uniform(0.7, 0.9)), *(-0.6 * more**1.3 for _ in rules)]
     if hills:
-        shapes = [0.5 * several[0].f, *(-0.3 * several[0].f for _ in rules)]
+        shapes = [0.5 * drawn[0], *(-0.3 * drawn[0] for _ in rules)]
     middle = int(np.abs(more - rng.uniform(0.45, 0.6)).argmin())
-    truths = [shape + (0.5 if hills else 0.15) * each.f for shape, each in zip(shapes, several, strict=True)]
+    truths = [shape + (0.5 if hills else 0.15) * f for shape, f in zip(shapes, drawn, strict=True)]
     truths[1:] = [truth + (1.2 if "<=" not in rule else -0.1) for truth, rule in zip(truths[1:], rules, strict=True)]
-    several = [_of(each.problem, truth) for each, truth in zip(several, truths, strict=True)]
+    several = []
+    for f in truths:
+        known = Problem(points, KERNEL, 0.3, 0.3, norm_bound=1.0, horizon=HORIZON, prior_mean=float(f.mean()))
+        several.append(GPPeople(replace(known, norm_bound=1.2 * least_norm(known, f)), f))
     today, made = int(np.abs(more - 0.3).argmin()), list[Guardrail]()
     for text, person in zip(rules, several[1:], strict=True):
         g, sign = person.f, -1.0 if "<=" in text else 1.0
@@ -106,22 +107,14 @@ def study(
     correlation = np.full((len(several),) * 2, alike) + (1 - alike) * np.eye(len(several))
     people = SeveralMetrics(tuple(several), correlation)
     arms = spread(several[0].problem.decisions, TRIED)
-    answers = people.observe(Plan(0, arms, np.full(len(arms), ROUNDS), asked), asked, rng)
-    problems = list[Problem]()
+    rounds, problems = np.full(len(arms), ROUNDS), list[Problem]()
+    answers = people.observe(Plan(0, arms, rounds, asked), asked, rng)
     for person, own in zip(several, np.split(answers, len(several), axis=1), strict=True):
-        rounds, spreads = np.full(len(arms), ROUNDS), own.var(axis=0, ddof=1)
-        told = Evidence(points[arms], rounds, asked, own.mean(axis=0), variances=spreads)
+        told = Evidence(points[arms], rounds, asked, own.mean(axis=0), variances=own.var(axis=0, ddof=1))
         problems.append(replace(person.problem, pilot=(told,)))
     guardrails = [replace(one, problem=problem) for one, problem in zip(made, problems[1:], strict=True)]
     problem = replace(problems[0], guardrails=tuple(guardrails), today=today)
-    assert size == problem.size
     return Study(Scenario("guarded", problem, people, truths[0]), tuple(truths))
-
-
-def _of(problem: Problem, f: Array) -> GPPeople:
-    """Return people of this truth, and what is known of it."""
-    known = replace(problem, prior_mean=float(f.mean()))
-    return GPPeople(replace(known, norm_bound=1.2 * least_norm(known, f)), f)
 
 
 LINE = np.linspace(0, 1, 12)[:, None]  # a ladder of prices
@@ -167,7 +160,7 @@ def measured(made: Study, privacy: Privacy, seed: int) -> tuple[float, ...]:
         float((~keeps[tried]).sum()),
         float(len(tried)),
         regret(run, f, best),
-        float(sum(plan.numbers for plan in run.plans)),
+        run.metrics.numbers,
         bool(false),
         run.state.certificate,
         bool(run.state.keeps) and min(run.state.keeps) >= 0,
@@ -184,16 +177,23 @@ def compared(made: Study, privacy: Privacy, seed: int) -> tuple[float, ...]:
     tried = tried_in(unsafe)
     return (
         *(regret(unsafe, f, float(f[keeps].max())), float(not keeps[unsafe.best])),
-        *(float((~keeps[tried]).sum()), float(len(tried)), float(sum(plan.numbers for plan in unsafe.plans))),
-        *(regret(free, f, float(f.max())), float(sum(plan.numbers for plan in free.plans)), free.state.certificate),
+        *(float((~keeps[tried]).sum()), float(len(tried)), unsafe.metrics.numbers),
+        *(regret(free, f, float(f.max())), free.metrics.numbers, free.state.certificate),
     )
 
 
-def guarded(seeds: int, others: int, privacy: Privacy, names: Sequence[str]) -> Rows:
-    """One row for each study, over seeds from 0 on."""
+def _promising(epsilon: Sequence[float]) -> Privacy:
+    return make_privacy("central", epsilon[0]) if epsilon else NoPrivacy()
+
+
+def guarded(
+    seeds: int = 200, others: int = 40, epsilon: Sequence[float] = (), study: Sequence[str] = tuple(STUDIES)
+) -> Rows:
+    """One row for each study, over seeds from 0 on, of which the first `others` are also run otherwise."""
+    privacy = _promising(epsilon)
     head = "study", "broken", "false", "trials", "certificate", "keeps", "spare", "binds", "regret", "numbers"
     yield *head, "any trial: regret", "broken", "trials", "numbers", "free: regret", "numbers", "certificate"
-    for name in names:
+    for name in study:
         drawn = [STUDIES[name](stream(seed, "truth")) for seed in range(seeds)]
         rows = np.array([measured(made, privacy, seed) for seed, made in enumerate(drawn)], dtype=float)
         more = np.array([compared(made, privacy, seed) for seed, made in enumerate(drawn[:others])], dtype=float)
@@ -202,12 +202,9 @@ def guarded(seeds: int, others: int, privacy: Privacy, names: Sequence[str]) -> 
         yield (
             *(name, f"{broken.sum():.0f} of {seeds}", f"{false.sum():.0f}", share(bad, tried)),
             *(f"{np.median(certificate):.2f}", f"{100 * keeps.mean():.0f} %", f"{np.median(spare):.3f}"),
-            *(
-                f"{100 * binds.mean():.0f} %",
-                f"{lost.mean():.0f}, median {np.median(lost):.0f}",
-                f"{numbers.mean():,.0f}",
-            ),
-            *(f"{any_lost.mean():.0f}, median {np.median(any_lost):.0f}", f"{any_broken.sum():.0f} of {others}"),
+            f"{100 * binds.mean():.0f} %",
+            *(f"{lost.mean():.0f}, median {np.median(lost):.0f}", f"{numbers.mean():,.0f}"),
+            *(f"{any_lost.mean():.0f}, median {np.median(any_lost):.0f}", f"{any_broken.sum():.0f} of {len(more)}"),
             *(share(any_bad, any_tried), f"{any_numbers.mean():,.0f}", f"{free.mean():.1f}"),
             *(f"{fewer.mean():,.0f}", f"{np.median(free_certificate):.2f}"),
         )
@@ -217,8 +214,9 @@ FEW = 10  # people in the pilot of safe trials
 LOSSES = (0.05, 0.2)  # that a trial may lose, of a range of rewards of about 1
 
 
-def safe(seeds: int, privacy: Privacy) -> Rows:
+def safe(seeds: int = 200, epsilon: Sequence[float] = ()) -> Rows:
     """One row for each limit of what a trial may lose, in studies without guardrails."""
+    privacy = _promising(epsilon)
     yield "most_loss", "trials beyond", "most beyond", "regret", "median", "numbers", "regret of today's"
     limits: list[float | None] = [*LOSSES, None]
     for most in limits:
@@ -230,34 +228,10 @@ def safe(seeds: int, privacy: Privacy) -> Rows:
             loss = f[problem.today or 0] - f[tried_in(run)]
             beyond = loss - (LOSSES[0] if most is None else most)
             today = (f.max() - f[problem.today or 0]) * problem.horizon
-            most_beyond = float(beyond.max(initial=0.0))
-            numbers = float(sum(plan.numbers for plan in run.plans))
-            rows.append(
-                ((beyond > 1e-12).sum(), len(loss), most_beyond, regret(run, f, float(f.max())), numbers, today)
-            )
+            bad, lost = (beyond > 1e-12).sum(), regret(run, f, float(f.max()))
+            rows.append((bad, len(loss), beyond.max(initial=0.0), lost, run.metrics.numbers, today))
         bad, tried, worst, lost, sent, today_lost = np.array(rows, dtype=float).T
         yield (
             *("none" if most is None else f"{most:g}", share(bad, tried), f"{worst.max():.2f}", f"{lost.mean():.0f}"),
             *(f"{np.median(lost):.0f}", f"{sent.mean():,.0f}", f"{today_lost.mean():.0f}"),
         )
-
-
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--others", type=int, default=40, help="seeds that are also run otherwise, to compare")
-    parser.add_argument("--epsilon", type=float)
-    parser.add_argument("--study", choices=[*STUDIES, "safe"], action="append")
-    chosen = parser.parse_args()
-    privacy = NoPrivacy() if chosen.epsilon is None else make_privacy("central", chosen.epsilon)
-    names = chosen.study or [*STUDIES, "safe"]
-    some = [name for name in names if name != "safe"]
-    if some:
-        show(guarded, seeds=chosen.seeds, others=min(chosen.others, chosen.seeds), privacy=privacy, names=some)
-    if "safe" in names:
-        show(safe, seeds=chosen.seeds, privacy=privacy)
-
-
-if __name__ == "__main__":
-    main()

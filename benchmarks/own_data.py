@@ -1,7 +1,5 @@
 """A chain of stores: what voxpop finds from its till's CSV, beside Thompson sampling in plain pandas.
 
-`python -m benchmarks.own_data` prints a table as Markdown.
-
 A pilot of 60 stores tried six of twelve prices each, for two weeks. Revenue is skewed, stores differ in size and in
 what their customers like, and no program knows either. The decision is for 600 stores and two years, and an answer, a
 store's average of some weeks at a price, costs 3 EUR. Thompson sampling gets the same pilot, and then as many stores in
@@ -12,18 +10,15 @@ takes the largest mean. *Lost*: per store and week, of about 68 EUR.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.robustness import Rows
-from benchmarks.tables import show
 from voxpop import Money, Study
 from voxpop.errors import Array
 
@@ -69,11 +64,6 @@ def pilot(seed: int) -> pd.DataFrame:
         for week, price in enumerate(prices.tolist(), start=1)
     ]
     return pd.DataFrame(rows, columns=["Filiale", "Woche", "Preis", "Umsatz (EUR)"])
-
-
-def german(table: pd.DataFrame) -> bytes:
-    """Write a table as Excel does in Germany."""
-    return table.to_csv(sep=";", decimal=",", index=False, float_format="%.2f", lineterminator="\r\n").encode("cp1252")
 
 
 def answered(study: Study, rng: np.random.Generator) -> Iterator[tuple[int, int, int]]:
@@ -158,19 +148,3 @@ def rows(seeds: int = 40) -> Rows:
     )
     people, waves = np.mean([each.people for each in duels]), np.mean([each.waves for each in duels])
     yield "stores asked", f"{people:.0f}", f"{max(each.people for each in duels)}", f"in {waves:.1f} waves"
-
-
-def main() -> None:
-    """Print the table, and write the pilot of a seed if a path is given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=40)
-    parser.add_argument("--write", type=Path, help="only write the pilot of seed 0 to this CSV file")
-    chosen = parser.parse_args()
-    if chosen.write:
-        chosen.write.write_bytes(german(pilot(0)))
-    else:
-        show(rows, seeds=chosen.seeds)
-
-
-if __name__ == "__main__":
-    main()

@@ -330,9 +330,9 @@ def outcome(case: Case, seed: int) -> tuple[float, ...]:
     )
 
 
-def share(found: Array) -> str:
+def share(found: Array, digits: int = 1) -> str:
     interval = binomtest(int(found.sum()), len(found)).proportion_ci(method="wilson")
-    return f"{found.mean():.1%} ({interval.low:.1%} to {interval.high:.1%})"
+    return f"{found.mean():.{digits}%} ({interval.low:.{digits}%} to {interval.high:.{digits}%})"
 
 
 def robustness(seeds: int | None = None, case: Sequence[str] = ("",)) -> Rows:

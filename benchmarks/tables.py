@@ -9,9 +9,15 @@ shocks       what shocks that all people share, or a drift of f, do to a one-sid
 certificates what the default certifies and costs in named studies, in the open and with privacy
 weather      the same in calm weather and under shocks of several sizes and kinds, in pilot and waves alike
 robustness   how often what `waves` certify is false: with nothing to spare, and with people who break assumptions
+guardrails   how often guardrails break, how tight what is certified of them is, and what they cost
+safe         the same of trials that may lose so much against today's decision
+census       people who answer in every wave: what 60 stores lose and certify, and how often statements are false
+blocks       how often a statement about two arms of a wave in blocks is false, whatever rounds do to everybody alike
+aged         what certificates are worth in a world that moves
+own-data     what voxpop finds from a till's table, beside Thompson sampling in plain pandas
 liars        what share of the people must agree on a lie to move a decision to where they like, in every trust model
 
-All seeds of `robustness` take a quarter of an hour on one core, those of the others at most a few minutes.
+All seeds of `robustness` take a quarter of an hour on one core, those of most others at most a few minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from inspect import signature
 
-from benchmarks import calibration, certificates, liars, privacy, robustness
+from benchmarks import calibration, census, certificates, guardrails, liars, own_data, privacy, robustness, weather
 
 Table = Callable[..., Iterator[tuple[object, ...]]]  # yields the headings, and then rows
 TABLES: dict[str, tuple[Table, ...]] = {
@@ -33,6 +39,12 @@ TABLES: dict[str, tuple[Table, ...]] = {
     "certificates": (certificates.certificates,),
     "weather": (certificates.weather,),
     "robustness": (robustness.robustness,),
+    "guardrails": (guardrails.guarded,),
+    "safe": (guardrails.safe,),
+    "census": (census.stores, census.statements),
+    "blocks": (weather.kinds, weather.people, weather.multiplied),
+    "aged": (weather.aged,),
+    "own-data": (own_data.rows,),
     "liars": (liars.one_wave, liars.studies),
 }
 
@@ -52,9 +64,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", choices=TABLES, metavar="NAME", help="which table, by its name above")
     parser.add_argument("--seeds", type=int, help="how many, from the first on")
+    parser.add_argument("--others", type=int, help="how many of them guardrails also runs otherwise, to compare")
+    parser.add_argument("--runs", type=int, help="of each row of census's statements, blocks and aged")
     parser.add_argument("--first", type=int, help="the first seed of certificates and weather; 0 unless given")
     parser.add_argument("--case", nargs="+", help="run the cases of robustness whose name contains one of these")
-    parser.add_argument("--study", nargs="+", help="the studies of certificates and weather, by name")
+    parser.add_argument("--study", nargs="+", help="the studies of certificates, weather and guardrails, by name")
     parser.add_argument(
         "--shocks", nargs="*", type=float, help="the sizes of weather's shocks, as shares of the range of f"
     )
@@ -62,7 +76,7 @@ def main() -> None:
         "--freedom", type=float, help="know the size of weather's shocks with so many degrees of freedom"
     )
     parser.add_argument("--privacy", help="the trust model of certificates")
-    parser.add_argument("--epsilon", nargs="*", type=float, help="the promises of certificates beside the open study")
+    parser.add_argument("--epsilon", nargs="*", type=float, help="what certificates and guardrails promise")
     parser.add_argument("--tolerance", type=float, help="a tolerance, as a share of the range of f")
     chosen = vars(parser.parse_args())
     for name in chosen.pop("names"):

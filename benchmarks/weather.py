@@ -1,7 +1,7 @@
 """How often a statement about two arms of a wave in blocks is false, whatever rounds do to everybody alike.
 
-`python -m benchmarks.weather` prints tables as Markdown: several kinds of shocks, people's noise beside them,
-shocks that multiply, and (`--aged`) certificates in a world that moves.
+Tables of several kinds of shocks, of people's noise beside them, of shocks that multiply, and of certificates in a
+world that moves.
 All arms are equally good. A wave plays every arm w times in each of R blocks, in random orders, and the residuals of
 arms and blocks measure the shocks. *Fixed*: it is stated that one of two given arms is better than the other by at most
 z times the deviation that was measured. *Chosen*: the reference is the arm that looks best in the plan part, and the
@@ -10,17 +10,14 @@ sealed part states by how much a given arm is better. Width: the median, in unit
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 from scipy.signal import lfilter
-from scipy.stats import binomtest
 
-from benchmarks.robustness import Rows
-from benchmarks.tables import show
+from benchmarks.robustness import Rows, share
 from voxpop.errors import Array
 from voxpop.policies.protocol import Watching
 from voxpop.policies.waves.sealing import SEALED, factor, inflation
@@ -130,11 +127,6 @@ def false_of_chosen(found: Measured, design: Design, level: float, rng: np.rando
     return np.asarray((best > 0) & (-(sealed[:, 0] - sealed[runs, best]) > width))
 
 
-def share(found: Array) -> str:
-    interval = binomtest(int(found.sum()), len(found)).proportion_ci(method="wilson")
-    return f"{found.mean():.2%} ({interval.low:.2%} to {interval.high:.2%})"
-
-
 def kinds(runs: int = RUNS, seed: int = 0) -> Rows:
     """One row for each kind of shocks and design, with no noise of people."""
     yield "shocks", "R", "H", "waves", "w", *(f"fixed, {level:.2%}" for level in LEVELS), "chosen, 5 %", "width, 5 %"
@@ -148,8 +140,8 @@ def kinds(runs: int = RUNS, seed: int = 0) -> Rows:
         widths = np.sqrt(counted(found.square, 0.0, design.freedom, LEVELS[0]) / found.within)
         yield (
             *(name, design.blocks, design.arms, design.waves, design.each),
-            *(share(false(found, design, level)) for level in LEVELS),
-            share(false_of_chosen(found, design, LEVELS[0], rng)),
+            *(share(false(found, design, level), 2) for level in LEVELS),
+            share(false_of_chosen(found, design, LEVELS[0], rng), 2),
             f"{np.median(widths):.2f}",
         )
 
@@ -164,13 +156,13 @@ def people(runs: int = RUNS, seed: int = 1) -> Rows:
         rng, design = np.random.default_rng([seed, number]), Design(blocks, arms)
         shocks, cells = rng.standard_normal((runs, blocks * arms)), (runs, 1, blocks, arms)
         alike = played(shocks, design, rng, np.sqrt(size) * rng.standard_normal(cells))
-        cell = [share(false(alike, design, level, size)) for level in LEVELS]
+        cell = [share(false(alike, design, level, size), 2) for level in LEVELS]
         if arms > 2:
             noise = np.zeros(cells)
             noise[..., 2] = np.sqrt(size * (arms - 1) / 2) * rng.standard_normal(cells[:-1])
             noise[..., 3] = -noise[..., 2]
             elsewhere = played(shocks, design, rng, noise)
-            cell += [share(false(elsewhere, design, level, size, here=0.0)) for level in LEVELS]
+            cell += [share(false(elsewhere, design, level, size, here=0.0), 2) for level in LEVELS]
         else:
             cell += ["", ""]
         yield f"{size:g}", blocks, arms, *cell
@@ -199,7 +191,7 @@ def multiplied(runs: int = RUNS, seed: int = 2, crowd: int = 20) -> Rows:
         logs = _ahead(np.log(averages), design, relative, float(np.log(f[0] / f[1])))
         yield (
             *(" ".join(f"{reward:g}" for reward in rewards), f"{vary:g}", f"{seasons:g}"),
-            *(share(false) for false, _ in (added, logs)),
+            *(share(false, 2) for false, _ in (added, logs)),
             *(f"{np.median(width):.2f}" for width in (added[1] / f[1], logs[1])),
         )
 
@@ -252,19 +244,3 @@ def _ageing(trial: Trial, drift: float) -> list[tuple[float, float]]:
         now = run.now if run.moves is None else run.now + age * run.moves
         found.append((state.certificate / size, float(now.max() - now[run.best]) / size))
     return found
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=RUNS, help="of each row")
-    parser.add_argument("--aged", action="store_true", help="certificates in a world that moves, and nothing else")
-    chosen = parser.parse_args()
-    if chosen.aged:
-        show(aged, runs=min(chosen.runs, 40))
-        return
-    for table in (kinds, people, multiplied):
-        show(table, runs=chosen.runs)
-
-
-if __name__ == "__main__":
-    main()

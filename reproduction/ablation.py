@@ -3,6 +3,7 @@
 fig:regret_compare, fig:regret_optimization_baselines, tab:runtime, tab:communication_time_baseline.
 """
 
+from collections.abc import Iterator
 from functools import partial
 
 from reproduction.drawing import COLOURS, draw_costs, draw_curves
@@ -26,10 +27,10 @@ POLICIES = {
 }
 
 
-def exhibits(scale: Scale) -> list[Exhibit]:
+def exhibits(scale: Scale) -> Iterator[Exhibit]:
     """Make one exhibit for each study."""
-    return [
-        Exhibit(
+    for study in STUDIES:
+        yield Exhibit(
             name=f"ablation/{study}",
             title=f"DPBE, its ablations and voxpop's dpbe: {study}",
             labels=FIGURES[study],
@@ -39,8 +40,6 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             "Every run has a function of its own, drawn by its seed; readings/ has one function with many runs. "
             "Shaded: one standard deviation. On the right every dot is a run.",
         )
-        for study in STUDIES
-    ]
 
 
 def present(study: str, cells: Cells) -> Shown:

@@ -1,5 +1,6 @@
 """Policies compared by what they lose and what they ask of people: numbers sent, people and waves. Not in the paper."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -8,8 +9,8 @@ from reproduction.exhibits import Exhibit, Finding, Scale, Sheet, Shown, compare
 from reproduction.theory import largest_loss
 from reproduction.wave_theory import least_regret, wave_bounds
 from voxpop.model.problem import Problem
+from voxpop.model.words import number
 from voxpop.report.drawing import MUTED, Axes
-from voxpop.report.summary import number
 from voxpop.simulation.comparison import CONTENDERS, HEADINGS, Cells, quantity, rows
 from voxpop.simulation.pictures import picture
 from voxpop.simulation.surveys import SURVEYS
@@ -29,15 +30,16 @@ REAL = (
 )
 
 
-def exhibits(scale: Scale) -> list[Exhibit]:
+def exhibits(scale: Scale) -> Iterator[Exhibit]:
     """Make one exhibit with a pilot, one without, and one for each survey of real people."""
     made = [
         (f"compare/{study}", f"What a practitioner would use instead: {study}", contenders(study), horizon)
         for study, horizon in HORIZONS.items()
     ]
     made += [(f"people/{name}", survey.question, WITH_PILOT, survey.horizon) for name, survey in SURVEYS.items()]
-    return [
-        Exhibit(
+    for name, title, policies, horizon in made:
+        study = name.partition("/")[2]
+        yield Exhibit(
             name=name,
             title=title,
             labels=(),
@@ -45,9 +47,6 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             present=partial(present, study),
             text=(REAL if study in SURVEYS else "All policies ask the same people. ") + TEXT,
         )
-        for name, title, policies, horizon in made
-        for study in [name.partition("/")[2]]
-    ]
 
 
 def contenders(study: str) -> list[str]:

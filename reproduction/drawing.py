@@ -61,13 +61,13 @@ def draw_costs(ax: Axes, cells: Cells, colours: Mapping[str, str]) -> None:
     ax.legend(fontsize=8)
 
 
-def draw_trend(ax: Axes, cells: Mapping[float, Cell], name: str, label: str, colour: str, style: str = "o-") -> None:
+def draw_trend(ax: Axes, cells: Mapping[float, Cell], name: str, label: str, colour: str) -> None:
     """Draw a mean against a setting, with its standard deviation."""
     settings = list(cells)
     mean = np.array([cell.mean(name) for cell in cells.values()])
     std = np.array([cell.std(name) for cell in cells.values()])
     low = np.minimum(std, 0.9 * mean)  # so that it can be drawn on a logarithmic axis
-    ax.errorbar(settings, mean, yerr=[low, std], fmt=style, color=colour, capsize=3, linewidth=1.5, label=label)
+    ax.errorbar(settings, mean, yerr=[low, std], fmt="o-", color=colour, capsize=3, linewidth=1.5, label=label)
 
 
 def shades(base: str, count: int) -> list[str]:

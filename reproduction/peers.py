@@ -4,7 +4,7 @@ fig:vs_gpucb_syn, fig:vs_gpucb_more, tab:wallclock, tab:wallclock_functions, wit
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,18 +25,16 @@ FIGURES = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "synthetic": {},
     "sphere": {"noise_std": 0.01, "bias_std": math.sqrt(0.001)},
-    "camel": {"noise_std": 0.01, "bias_std": 0.1},
-    "michalewicz": {"noise_std": 0.01, "bias_std": 0.1},
-    "light": {"noise_std": 0.01, "bias_std": 0.1},
+    **{study: {"noise_std": 0.01, "bias_std": 0.1} for study in ("camel", "michalewicz", "light")},
 }
 RATIO = {"synthetic": 1.6, "sphere": 1.5, "camel": 1.5, "michalewicz": 1.5, "light": 1.42}
 PEERS = {"GP-UCB": "gp-ucb", "BPE": "bpe", "mini-GP-Opt": "mini-gp-opt", "BBKB": "bbkb"}
 
 
-def exhibits(scale: Scale) -> list[Exhibit]:
+def exhibits(scale: Scale) -> Iterator[Exhibit]:
     """Make one exhibit for each study."""
-    return [
-        Exhibit(
+    for study in STUDIES:
+        yield Exhibit(
             name=f"peers/{study}",
             title=f"Against policies that ask one person per round: {study}",
             labels=FIGURES[study],
@@ -46,8 +44,6 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             "GP-UCB, BPE, mini-GP-Opt and BBKB treat a person's bias as noise. mini-GP-Opt and BBKB are not in the "
             "paper's figure. Right: every run.",
         )
-        for study in STUDIES
-    ]
 
 
 def _series(study: str, scale: Scale) -> dict[str, tuple[Trial, ...]]:

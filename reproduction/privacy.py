@@ -1,6 +1,6 @@
 """What central differential privacy costs: fig:dp_dpbe, fig:dp_functions_epsilon, fig:dp_functions_delta_106."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,10 +41,10 @@ TRUE = "voxpop, true norm"
 PALETTE = {**COLOURS, **dict(zip(MODES, (MUTED, ORANGE, SKY, GREEN, TEAL, PINK), strict=True))}
 
 
-def exhibits(scale: Scale) -> list[Exhibit]:
+def exhibits(scale: Scale) -> Iterator[Exhibit]:
     """Make one exhibit for each study."""
-    return [
-        Exhibit(
+    for study in STUDIES:
+        yield Exhibit(
             name=f"privacy/{study}",
             title=f"Regret under central differential privacy: {study}",
             labels=FIGURES[study] + (APPENDIX if study != "synthetic" else ()),
@@ -55,8 +55,6 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             "'Errata corrected' clips and calibrates exactly. 'True norm': a valid norm bound. Dotted: no privacy. "
             + ("Dashed: the bound of thm:regret_cdp with its constants." if study == "synthetic" else ""),
         )
-        for study in STUDIES
-    ]
 
 
 def _series(study: str, scale: Scale) -> dict[str, tuple[Trial, ...]]:
@@ -135,13 +133,9 @@ def _claims(study: str, by_epsilon: Mapping[str, Mapping[float, Cell]], examples
 
 def _targets(study: str, cells: Cells) -> list[Finding]:
     """Judge whether privacy costs little with a valid norm bound."""
-    found = []
-    for epsilon in FEW_EPSILONS:
-        claim = (
-            f"{study}: with a valid norm bound, voxpop at eps = {epsilon:g} loses less than twice what it loses openly"
-        )
-        found.append(compare(claim, cells[_key(HONEST, epsilon)], cells[TRUE], factor=2).as_target())
-    return found
+    said = f"{study}: with a valid norm bound, voxpop at eps = {{:g}} loses less than twice what it loses openly"
+    pairs = ((said.format(epsilon), cells[_key(HONEST, epsilon)]) for epsilon in FEW_EPSILONS)
+    return [compare(claim, cell, cells[TRUE], factor=2).as_target() for claim, cell in pairs]
 
 
 def _fades(claim: str, cell: Cell) -> Finding:

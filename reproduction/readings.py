@@ -6,7 +6,7 @@ their numbers out were found by trying, after the numbers were seen.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -208,10 +208,10 @@ def one_function(study: str, reading: Reading, function: int, runs: int) -> dict
     return {name: np.array(values, dtype=float) for name, values in found.items()}
 
 
-def exhibits(scale: Scale) -> list[Exhibit]:
+def exhibits(scale: Scale) -> Iterator[Exhibit]:
     """Make one exhibit for each study; its runs are short, and made when it is shown."""
-    return [
-        Exhibit(
+    for study in STUDIES:
+        yield Exhibit(
             name=f"readings/{study}",
             title=f"Numbers sent by every reading of the paper: {study}",
             labels=LABELS[study],
@@ -221,8 +221,6 @@ def exhibits(scale: Scale) -> list[Exhibit]:
             "paper's number. DPBE-NoBatching is cut after 1,023 rounds. The function that is run 20 times is the one "
             "that comes closest to the paper's numbers: like the reading, it was chosen after they were seen.",
         )
-        for study in STUDIES
-    ]
 
 
 def present(study: str, scale: Scale, cells: Cells) -> Shown:

@@ -1,6 +1,6 @@
 """Regret and numbers sent of DPBE against alpha, the person-sampling parameter: fig:tradeoff."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from reproduction import theory
 from reproduction.drawing import COLOURS, draw_trend
@@ -15,24 +15,22 @@ RATIO = 1.6
 PAPER = {0.7: COST["synthetic"]["DPBE"][0], 0.9: COST_AT_LARGEST_ALPHA}
 
 
-def exhibits(scale: Scale) -> list[Exhibit]:
+def exhibits(scale: Scale) -> Iterator[Exhibit]:
     """Make the exhibit of the trade-off on the synthetic function."""
     series = {
         f"{name}, alpha = {alpha}": scale.trials("synthetic", policy, settings={"alpha": alpha})
         for name, policy in OURS.items()
         for alpha in TRADEOFF_ALPHAS
     }
-    return [
-        Exhibit(
-            name="tradeoff",
-            title="More people asked, less regret",
-            labels=("fig:tradeoff",),
-            series=series,
-            present=present,
-            text="Dashed: what the theorems promise at most (thm:regret_upper_bound and thm:communication, phase by "
-            "phase, with our form of the lemmas), for the first seed's function.",
-        )
-    ]
+    yield Exhibit(
+        name="tradeoff",
+        title="More people asked, less regret",
+        labels=("fig:tradeoff",),
+        series=series,
+        present=present,
+        text="Dashed: what the theorems promise at most (thm:regret_upper_bound and thm:communication, phase by "
+        "phase, with our form of the lemmas), for the first seed's function.",
+    )
 
 
 def present(cells: Cells) -> Shown:

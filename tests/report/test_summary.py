@@ -10,11 +10,11 @@ from voxpop.journal.question import confidence_of
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Evidence, Problem
 from voxpop.model.waves import Forecast
-from voxpop.model.words import percent
+from voxpop.model.words import certified, describe, number, percent
 from voxpop.policies import make_policy
 from voxpop.policies.waves.state import WavesState
 from voxpop.report.stakes import stakes_of
-from voxpop.report.summary import certified, describe, expectation, number, summarise
+from voxpop.report.summary import expectation, summarise
 from voxpop.report.tables import wave_table
 from voxpop.simulation.runs import Run
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.service.world import STUDY, World, definition, world
-from voxpop.report.summary import describe
+from voxpop.model.words import describe
 from voxpop.service.stores.schema import summaries
 from voxpop.service.study import life, log, overview
 from voxpop.service.study.life import Wanted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from voxpop.calibration.fit import Calibration, Estimate
 from voxpop.calibration.pilot import Pilot
@@ -46,41 +46,37 @@ def _of_protection(found: Calibration) -> list[str]:
     return [said] if any(map(unsure, (found.bias_std, *found.length_scales.values()))) else []
 
 
-def _of_people(found: Calibration) -> list[str]:
+def _of_people(found: Calibration) -> Iterator[str]:
     """Doubts about how much people differ, from each other and from round to round."""
-    said = []
     if unsure(found.bias_std) or found.people < FEW_PEOPLE:
         few = "are few; ask a few dozen" if found.people < FEW_PEOPLE else "do not show it; ask more"
-        said.append(
+        yield (
             f"how much people differ is hardly known ({_range(found.bias_std)}): {found.people} people {few}, or "
             "expect the study to ask more people than it would have to"
         )
     if unsure(found.noise_std):
-        said.append(
+        yield (
             "how much one person's reward changes from round to round is hardly known "
             f"({_range(found.noise_std)}); let people try more decisions each, or each decision for more rounds"
         )
-    return said
 
 
-def _of_decisions(found: Calibration, pilot: Pilot) -> list[str]:
+def _of_decisions(found: Calibration, pilot: Pilot) -> Iterator[str]:
     """Doubts about how the reward depends on the decision."""
-    said = []
     for parameter, length in found.length_scales.items():
         values = {label.get(parameter) for label in found.pilot.labels or ()}
         if length.determined or any(isinstance(value, str) for value in values):
             continue  # any two options of a choice are equally far apart: there is nothing between them to try
         few = f"it took {len(values)} values" if 1 < len(values) < FEW_VALUES else "the answers do not show it"
-        said.append(
+        yield (
             f"how quickly the reward changes with {parameter} is hardly known: {few}; try about a dozen values, some "
             "of them close together, or let more people answer"
         )
     if len(found.pilot) == len(pilot.averages):
-        said.append(
+        yield (
             "no two people tried the same decision, so that people and decisions can hardly be told apart; let people "
             "share decisions, and leave out columns that are not decided for everybody with --ignore"
         )
-    return said
 
 
 def _of_outlier(pilot: Pilot, wild: Outlier, name: Callable[[int], str], place: Callable[[int], str]) -> str:

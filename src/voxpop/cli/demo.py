@@ -23,11 +23,10 @@ from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, own_key, sen
 from voxpop.cli.options import PrivacyOption
 from voxpop.client import StudyOverError
 from voxpop.errors import InputError, require_integer, require_number
-from voxpop.model.words import counted
+from voxpop.model.words import counted, describe, number
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
 from voxpop.privacy.models import release_type_of
-from voxpop.report.summary import describe, number
 from voxpop.runtime.machine import one_thread
 from voxpop.service.demo import crowd as crowds
 from voxpop.service.demo.crowd import THREADS, Crowd, Tastes, promise_of, simulated

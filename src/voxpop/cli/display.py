@@ -24,7 +24,8 @@ from voxpop.errors import Array
 from voxpop.io.schema import asks_again
 from voxpop.journal.journal import Course
 from voxpop.journal.wave import ClosedWave
-from voxpop.report.summary import number, summarise
+from voxpop.model.words import number
+from voxpop.report.summary import summarise
 from voxpop.report.tables import wave_table
 from voxpop.simulation.rehearsals import Rehearsal
 from voxpop.simulation.runs import Run, Scenario, simulate

@@ -30,8 +30,8 @@ from voxpop.journal.question import Question
 from voxpop.journal.schedule import NO_CALENDAR, dated_turns, read_rounds, scheduled
 from voxpop.journal.tables import TABLES, best_rows, wave_rows
 from voxpop.model.waves import changed
-from voxpop.model.words import counted
-from voxpop.report.summary import describe, expectation, number, summarise
+from voxpop.model.words import counted, describe, number
+from voxpop.report.summary import expectation, summarise
 from voxpop.report.tables import WRITERS, exported, summary
 from voxpop.service.stores.schema import NAME
 from voxpop.study.answers import dearer

@@ -229,12 +229,11 @@ class Course(Defined):
                 now = replace(now, menus=menus, ended=None, early=False, events=course.events)
                 return now._offering(withdrawn)
             case Amended(horizon, pilot, reward_range):
-                problem = self.problem
                 problem = replace(
-                    problem,
-                    horizon=horizon or problem.horizon,
-                    pilot=(*problem.pilot, *pilot),
-                    reward_range=reward_range or problem.reward_range,
+                    self.problem,
+                    horizon=horizon or self.problem.horizon,
+                    pilot=(*self.problem.pilot, *pilot),
+                    reward_range=reward_range or self.problem.reward_range,
                 )
                 definition = replace(self.definition, problem=problem)
                 if reward_range:  # all that was said rests on the limits
@@ -380,6 +379,11 @@ class Course(Defined):
     def plans(self) -> list[Plan]:
         """The waves that were played."""
         return [wave.plan for wave in self.closed]
+
+    @property
+    def all_plans(self) -> list[Plan]:
+        """The same, and the wave that is open."""
+        return [*self.plans, *([] if self.pending is None else [self.pending])]
 
     @property
     def answer(self) -> Answer:

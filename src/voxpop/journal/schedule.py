@@ -25,11 +25,6 @@ OWN = ("round", "from", "until", "block")  # the columns of a schedule, beside t
 NO_CALENDAR = "the study has no dates; add a [calendar] table to the study file, or Study(..., calendar=Calendar(...))"
 
 
-def _waves(course: Course) -> list[Plan]:
-    """Return the waves that were played, and the one that is open."""
-    return [*course.plans, *([] if course.pending is None else [course.pending])]
-
-
 def decision_at(course: Course, when: datetime | date | str) -> Any:
     """Return the decision in force at a time: as the waves were planned, and after the last one the best known.
 
@@ -40,7 +35,7 @@ def decision_at(course: Course, when: datetime | date | str) -> Any:
     number = course.calendar.round_at(when)
     if number is None:
         return None
-    for plan in _waves(course):
+    for plan in course.all_plans:
         since = number - course.begins(plan.wave)
         if since <= plan.length:  # before the wave, and after an earlier one, the best known then
             action = _played(plan, since - 1) if since > 0 else course.known[plan.wave - 1].best
@@ -93,7 +88,7 @@ def wave_dates(course: Course) -> dict[int, tuple[str, str]]:
     found: dict[int, tuple[str, str]] = {}
     if (calendar := course.calendar) is None:
         return found
-    for plan in _waves(course):
+    for plan in course.all_plans:
         first = course.begins(plan.wave) + 1
         found[plan.wave] = calendar.until(first, plan.length), calendar.lasting(first, plan.length)
     return found

@@ -43,10 +43,8 @@ class Watched:
 
 def watched(course: Course) -> Watched:
     """Say how long the decision of a study that is watched stands."""
-    rate, tolerance = (
-        course.watching.ageing(course.problem, course.answer.index),
-        course.policy.settings().get("tolerance"),
-    )
+    rate = course.watching.ageing(course.problem, course.answer.index)
+    tolerance = course.policy.settings().get("tolerance")
     known, due = course.concluded.state.certificate, not isinstance(course.following, End)
     stands, until = None, None
     if tolerance is not None and known <= tolerance and rate:

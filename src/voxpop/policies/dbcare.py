@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from voxpop.errors import Array
 from voxpop.model.options import option
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import OPEN, Channel, State
@@ -71,22 +70,16 @@ class DBCARE(Pooled):
         return round(self.share * math.pow(loss / (2 * cost * arms), 2 / 3))
 
     def _racing(self, problem: Problem, state: State) -> Indices:
-        """Return the arms that are not clearly behind the leader, best first."""
-        arms = state.history[-1].plan.arms
-        means, people = race(state, arms)
-        behind = means.max() - means
+        """Return the arms that are not clearly behind the leader by their averages over all waves, best first."""
+        arms = state.history[-1].plan.arms  # which every wave asked about
+        total, people = np.zeros(len(arms)), 0.0
+        for plan, feedback in state.history:
+            order = np.argsort(plan.arms)
+            total += feedback.effective * feedback.mean[order[np.searchsorted(plan.arms, arms, sorter=order)]]
+            people += feedback.effective
+        behind = (total / people).max() - total / people
         kept = behind <= self.width * answer_deviation(problem) * math.sqrt(2 / people)
         return np.asarray(arms[kept][np.argsort(behind[kept], kind="stable")])
-
-
-def race(state: State, arms: Indices) -> tuple[Array, float]:
-    """Return the averages of arms that were asked about in every wave, over all waves, and the people behind them."""
-    total, people = np.zeros(len(arms)), 0.0
-    for plan, feedback in state.history:
-        order = np.argsort(plan.arms)
-        total += feedback.effective * feedback.mean[order[np.searchsorted(plan.arms, arms, sorter=order)]]
-        people += feedback.effective
-    return total / people, people
 
 
 def answer_deviation(problem: Problem) -> float:

@@ -91,18 +91,14 @@ class Halving(Pooled):
         left = problem.horizon - state.rounds
         if left == 0:
             return OVER
-        arms = better_half(state) if state.history else spread(problem, min(self.arms, left))
+        arms = spread(problem, min(self.arms, left))
+        if state.history:  # the better half of the last wave's arms, best first; of three arms, two
+            plan, feedback = state.history[-1]
+            arms = plan.arms[np.argsort(-feedback.mean, kind="stable")][: (len(plan.arms) + 1) // 2]
         if len(arms) == 1:
             return End("one arm is left")
         people = math.ceil(self.people * min(self.arms, problem.size) / len(arms))
         return channel.enlist(problem, state, short_plan(problem, state, arms[:left], people))
-
-
-def better_half(state: State) -> Indices:
-    """Return the better half of the last wave's arms by their averages, best first; of three arms, two."""
-    plan, feedback = state.history[-1]
-    ranked = plan.arms[np.argsort(-feedback.mean, kind="stable")]
-    return np.asarray(ranked[: (len(ranked) + 1) // 2])
 
 
 def few_rounds(problem: Problem) -> int:

@@ -120,11 +120,6 @@ class Aggregated(Encoded):
         self.batch.require_total(ours.count, total)
         return Tally(ours.count, total, both.step)
 
-    def view(self, answers: Array, source: Source) -> Array:
-        """Return what an attacker sees of people's answers: the coordinator, with the helper's total."""
-        feedback = self.analyze(self.tally(self.randomize(answers, source)), source)
-        return np.asarray(self.ball.whiten(feedback.mean[None, :])[0])
-
     @property
     def glimpses(self) -> dict[str, View]:
         """What the coordinator alone and the helper alone hold of the first person, as shares of the modulus."""

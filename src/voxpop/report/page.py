@@ -9,9 +9,10 @@ from voxpop import __version__
 from voxpop.errors import Array, InputError
 from voxpop.io.files import write_atomically
 from voxpop.journal.journal import Course
+from voxpop.model.words import number
 from voxpop.report.drawing import DARK, LIGHT, inline, png
 from voxpop.report.figures import FIRST, draw, overview, pictures
-from voxpop.report.summary import number, summarise
+from voxpop.report.summary import summarise
 from voxpop.report.tables import wave_table
 from voxpop.report.view import View
 

@@ -17,10 +17,7 @@ from voxpop.journal.watch import watched
 from voxpop.model.money import Money
 from voxpop.model.problem import reward_range_of
 from voxpop.model.waves import Forecast
-from voxpop.model.words import certified as certified
-from voxpop.model.words import counted, limits
-from voxpop.model.words import describe as describe
-from voxpop.model.words import number as number
+from voxpop.model.words import certified, counted, describe, limits, number
 from voxpop.policies.waves.policy import PRICE
 from voxpop.privacy.models import doubts
 from voxpop.report.stakes import measure
@@ -225,7 +222,7 @@ def _asked(view: View) -> Iterator[Line]:
             said += f", played for {plan.pulls[0]:,} rounds each, in {plan.blocks} blocks"
         forecast = course.forecast(plan)
         yield Line("Open", said, "" if forecast is None else expectation(forecast, course.money))
-    for each in [*course.plans, *filter(None, [plan])]:
+    for each in course.all_plans:
         if each.planned is not None and each.played is not None:
             differ = int(np.count_nonzero(each.played != each.planned.sequence))
             used = f"of its {len(each.planned.arms)} decisions and {counted(each.planned.blocks, 'block')}, "

@@ -16,7 +16,6 @@ from voxpop.model.decisions import Decisions
 from voxpop.model.kernels import Precomputed
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import State
-from voxpop.model.waves import Plan
 from voxpop.model.words import number, percent
 from voxpop.report.stakes import Stakes, stakes_of
 
@@ -249,11 +248,6 @@ class View:
     def informed(self) -> bool:
         """True if anybody has answered, in the pilot or since."""
         return bool(self.course.closed or self.course.problem.pilot)
-
-    @property
-    def plans(self) -> list[Plan]:
-        """All waves, with the one that is open."""
-        return [*self.course.plans, *([] if self.course.pending is None else [self.course.pending])]
 
     @cached_property
     def trail(self) -> tuple[State, ...]:

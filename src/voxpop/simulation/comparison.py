@@ -61,6 +61,7 @@ def summarise(run: Run) -> RunSummary:
     """Summarise a run in numbers."""
     horizon, f = run.scenario.problem.horizon, run.scenario.f
     rounds, regret = regret_curve(run.plans, run.best, horizon, f, run.moves)
+    known_before = State.prior(run.scenario.problem, run.state.norm_bound).most_lost(run.best)
     return RunSummary(
         regret=run.metrics.regret,
         numbers=run.metrics.numbers,
@@ -69,17 +70,11 @@ def summarise(run: Run) -> RunSummary:
         waves=len(run.plans),
         seconds=run.seconds,
         kept=run.optimum_kept,
-        certificate=run.certificate_true if _certifies(run) else None,
+        certificate=run.certificate_true if run.state.certificate < known_before else None,
         left=len(run.state.active),
         norm_bound=run.state.norm_bound,
         curve=tuple(float(f"{value:.6g}") for value in np.interp(grid(horizon), rounds, regret)),
     )
-
-
-def _certifies(run: Run) -> bool:
-    """Return True if the certificate says more than the prior does."""
-    prior = State.prior(run.scenario.problem, run.state.norm_bound)
-    return run.state.certificate < prior.most_lost(run.best)
 
 
 @dataclass(frozen=True)

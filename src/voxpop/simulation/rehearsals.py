@@ -138,12 +138,11 @@ class OwnPeople:
             if self.grid:
                 raise InputError("--grid says where a formula is computed; add --formula, or leave --grid out")
             space, decisions, rewards = _of_table(Path(self.path), space, self.roles)
-        elif space is not None and decisions is not None:
-            if self.grid:
-                raise InputError("the study file names the decisions; leave --grid out")
-            rewards = rewards_of_formula(Path(self.path), self.formula, decisions)
         else:
-            space, decisions = _of_grid(self.grid)
+            if space is None or decisions is None:
+                space, decisions = _of_grid(self.grid)
+            elif self.grid:
+                raise InputError("the study file names the decisions; leave --grid out")
             rewards = rewards_of_formula(Path(self.path), self.formula, decisions)
         if len(rewards) < 2:
             raise InputError(f"{self.path} has one person; a population needs at least two, and hundreds work well")

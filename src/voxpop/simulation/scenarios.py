@@ -191,7 +191,10 @@ def surveyed(survey: Survey) -> Callable[[Options], Scenario]:
     """Make studies of which nothing is known in advance: 40 people answer a pilot about a dozen decisions."""
 
     def make(options: Options) -> Scenario:
-        _require_pilot(survey.name, options)
+        if options.noise_std is not None or options.bias_std is not None or options.true_norm:
+            raise InputError(f"the {survey.name} study takes noise, bias and norm bound from its pilot; leave them out")
+        if options.size is not None:  # not fewer than the pilot tries
+            require_integer(f"size of the {survey.name} study", options.size, least=TRIED)
         decisions, (horizon,) = survey.decisions(options.size), options.given(horizon=survey.horizon)
         people = survey.people(decisions)
         return piloted(
@@ -243,14 +246,6 @@ def make_scenario(name: str, options: Options | None = None) -> Scenario:
         require_integer("size", options.size, least=1, most=10**6)
     made = find("study", name, SCENARIOS)(options)
     return made if made.weather is not None else replace(made, weather=options.weather(made.f))
-
-
-def _require_pilot(study: str, options: Options) -> None:
-    """Refuse what the study takes from its pilot, and fewer decisions than the pilot tries."""
-    if options.noise_std is not None or options.bias_std is not None or options.true_norm:
-        raise InputError(f"the {study} study takes noise, bias and norm bound from its pilot; leave them out")
-    if options.size is not None:
-        require_integer(f"size of the {study} study", options.size, least=TRIED)
 
 
 def _points(options: Options, dimension: int) -> Array:

@@ -62,7 +62,7 @@ DRAWINGS: dict[str, Drawing] = {
     ),
     "progress": Drawing(waves.draw_progress, fits=lambda view: len(view.trail) > 1),
     "watch": Drawing(waves.draw_watch, fits=lambda view: bool(view.course.passed)),
-    "cost": Drawing(waves.draw_cost, fits=lambda view: bool(view.plans)),
+    "cost": Drawing(waves.draw_cost, fits=lambda view: bool(view.course.all_plans)),
     "left": Drawing(waves.draw_left, fits=lambda view: bool(view.course.closed)),
     "slices": Drawing(
         decision.draw_slices,

@@ -9,8 +9,8 @@ import numpy as np
 from voxpop.errors import Array
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
+from voxpop.model.words import number
 from voxpop.report.drawing import BLUE, INK, MIDDLE, PAPER, SKY, VEIL, Axes, Figure, SubFigure
-from voxpop.report.summary import number
 from voxpop.report.view import Column, View
 from voxpop.report.view import window as window
 

@@ -10,6 +10,7 @@ from voxpop.journal.schedule import wave_dates
 from voxpop.model.problem import Indices
 from voxpop.model.state import State
 from voxpop.model.waves import Forecast
+from voxpop.model.words import number
 from voxpop.report.drawing import BLUE, INK, MIDDLE, MUTED, ORANGE, PEACH, SKY, Axes
 from voxpop.report.figures.common import (
     CERTIFIED,
@@ -35,7 +36,6 @@ from voxpop.report.figures.common import (
 )
 from voxpop.report.figures.decision import ASKED, mark_choice, paint
 from voxpop.report.stakes import regret_curve
-from voxpop.report.summary import number
 from voxpop.report.view import AHEAD, ANSWERS, LOST, TRYING, Column, View
 
 PANELS = {"line": (2, 8), "map": (3, 9)}  # how many stand side by side, and how many there are at most
@@ -194,10 +194,10 @@ def _draw_left_values(ax: Axes, view: View, actives: Sequence[Indices]) -> None:
         ax.plot(np.zeros(len(places)), places, label="asked in the pilot", **PILOT)
     runs = [(stage, *run) for stage, active in enumerate(actives, start=1) for run in runs_of(column, active)]
     ax.vlines(*np.transpose(runs), color=SKY, linewidth=9, label="could be best")
-    for plan in view.plans:
+    for plan in course.all_plans:
         label, style = ("asked", WAVE) if plan is not course.pending else (OPEN, PILOT)
         ax.plot(np.full(len(plan.arms), plan.wave), column.places[plan.arms], label=label, **style)
-    end = len(view.plans) + 1
+    end = len(course.all_plans) + 1
     ax.plot([end], [column.places[view.answer.index]], label=CHOSEN, clip_on=False, **STAR)
     if view.truth is not None:
         ax.axhline(column.places[int(view.truth.argmax())], color=ORANGE, linestyle="--", label="truly best")
@@ -281,7 +281,7 @@ def draw_stakes(canvas: Canvas, view: View) -> tuple[str, str]:
 def draw_cost(canvas: Canvas, view: View) -> tuple[str, str]:
     """Draw what each wave was expected to bring and to cost, if the policy said so, or else what was sent."""
     ax, pending, reward = canvas.subplots(), view.course.pending, view.course.unit
-    forecasts = {plan.wave: view.course.forecast(plan) for plan in view.plans}
+    forecasts = {plan.wave: view.course.forecast(plan) for plan in view.course.all_plans}
     known = {wave: forecast for wave, forecast in forecasts.items() if forecast is not None}
     if known:
         _draw_forecasts(ax, known, None if pending is None else pending.wave)

@@ -17,8 +17,8 @@ from voxpop.journal.journal import Known
 from voxpop.journal.question import Question, confidence_of
 from voxpop.journal.wave import error_ratio
 from voxpop.model.waves import Forecast, Plan
-from voxpop.model.words import counted, percent
-from voxpop.report.summary import describe, expectation, number
+from voxpop.model.words import counted, describe, number, percent
+from voxpop.report.summary import expectation
 from voxpop.service.messages import Chance, Count, Decision, NotNegative, Numbers, Reply, says
 from voxpop.service.stores.schema import counts, notes
 from voxpop.service.study import collecting, log, steps
