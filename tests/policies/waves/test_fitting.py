@@ -101,6 +101,15 @@ def test_waves_that_no_function_reconciles_are_said_to_contradict_each_other() -
     assert not fit.consistent
 
 
+def test_rounds_that_nobody_measured_are_named_as_a_cause() -> None:
+    problem = random_problem(0)
+    history = answered(problem, function_of_norm(problem, 20.0, np.random.default_rng(0)), 0)
+    measured = replace(problem, shock_freedom=50.0)
+    assert "rounds that move everybody's rewards would look the same" in checked(problem, history).warning
+    assert "was raised" in (known := checked(measured, history).warning)
+    assert "rounds" not in known
+
+
 def test_people_who_differ_more_than_the_model_says_are_noticed() -> None:
     model, people = random_problem(0, bias_std=0.1), random_problem(0, bias_std=0.4)
     warning = people_check(model, *answered(people, truth(model, 0), 0)[0])

@@ -1,6 +1,7 @@
 """Which waves are offered, and which of them is chosen."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,12 @@ def test_a_wave_that_measures_shocks_ends_before_the_horizon() -> None:
     limits = Limits(900, 10**6, 10**7)
     assert planner(problem, state, limits).measuring() is not None
     assert planner(problem, state, limits, delay=895).measuring() is None
+
+
+def test_a_decision_that_may_be_tried_alone_measures_nothing() -> None:
+    problem, state = looked(0)
+    made = planner(problem, state)
+    assert replace(made, outlook=replace(made.outlook, pool=made.outlook.pool[:1])).measuring() is None
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -24,6 +24,10 @@ from voxpop.policies.waves.sealing import LEVELS, Model, faded, powered
 ALARM = 0.01  # the probability of a false alarm
 DOUBT = 1e-3  # the probability that Gaussian people who follow the model are found to differ too much
 WORTH_SAYING = 2.0  # times the model's variance; people with heavy tails seem to differ a little more than they do
+UNSEEN = (
+    "rounds that move everybody's rewards would look the same, and nothing has measured them here: give a history of "
+    "the reward to calibrate"
+)
 MARGIN = 1.5  # a bound is raised to this many times the least norm that fits
 
 
@@ -77,6 +81,8 @@ def model_check(
             f"no function of norm {model.norm_bound:.3g} fits the answers: the norm bound was raised to "
             f"{found.norm_bound:.3g}{shorter}; calibrate again, with a rougher kernel or a larger margin"
         )
+    if warnings and not problem.shocks.known:
+        warnings.append(UNSEEN)
     assumed = found or model
     if pilot is not None and len(pilot):
         everything = Rows.joined([pilot, waves], dimensions(problem))

@@ -155,6 +155,8 @@ class Planner:
         What its people explain of residuals is not to hide what rounds did to the largest wave so far.
         """
         places = np.sort(self.outlook.cheapest(3))
+        if len(places) < 2:  # where nothing else may be tried
+            return None
         rounds, numbers = 2, len(places) * (1 + self._also)
         while (rounds - 1) * (len(places) - 1) < SHOWN:
             rounds *= 2
