@@ -69,7 +69,7 @@ def test_a_calendar_does_not_change_while_a_wave_plays_and_a_pause_moves_its_rou
             days(here, day)
         before = here.coordinator.decision(STUDY)
         assert before.rounds > 0
-        with pytest.raises(Refusal, match="with another calendar, and what has begun never changes.*or pause") as told:
+        with pytest.raises(Refusal, match=r"with another calendar, and what has begun never changes.*or pause") as told:
             here.coordinator.create(STUDY, made(Calendar("day", "1970-01-11", "UTC", ["friday"])))
         assert told.value.status == 409
         assert here.coordinator.decision(STUDY) == before

@@ -630,7 +630,9 @@ def test_a_rehearsal_survives_leaving_the_page_and_no_error_replaces_it(
 def test_a_draft_is_planned_step_by_step_and_a_mistake_stays_at_its_field(desk: Desk, operator: Browser) -> None:
     page = drafted(operator, "decisions")
     assert "5 decisions" in page
-    wrong = sent(operator, "/studies/milk-tea/plan", text="", step="decisions", then="people", horizon="abc", reward="profit")
+    wrong = sent(
+        operator, "/studies/milk-tea/plan", text="", step="decisions", then="people", horizon="abc", reward="profit"
+    )
     assert wrong.status_code == 422
     field = re.search(r'<input id="horizon"[^>]*>', wrong.text)
     assert field is not None
@@ -638,7 +640,15 @@ def test_a_draft_is_planned_step_by_step_and_a_mistake_stays_at_its_field(desk: 
     assert 'aria-invalid="true"' in field[0]
     assert 'value="profit"' in wrong.text  # what was right is kept, too
     assert desk.coordinator.snapshots.current("milk-tea").definition.reward == "reward"
-    right = sent(operator, "/studies/milk-tea/plan", text="", step="decisions", then="people", reward="profit", values_price="1, 3")
+    right = sent(
+        operator,
+        "/studies/milk-tea/plan",
+        text="",
+        step="decisions",
+        then="people",
+        reward="profit",
+        values_price="1, 3",
+    )
     assert right.headers["location"] == "/studies/milk-tea/plan/people"
     made = desk.coordinator.snapshots.current("milk-tea").definition
     assert (made.reward, made.problem.size) == ("profit", 2)

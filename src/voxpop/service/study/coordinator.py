@@ -107,9 +107,7 @@ class Coordinator:
             other = [part for part in sorted({*new, *first.body}) if new.get(part) != first.body.get(part)]
             sentence = f"there is already another study {study!r}, with another {' and '.join(other)}"
             wait = ", or pause this one while nothing shall be played" if "calendar" in other else ""
-            raise Refusal(
-                409, f"{sentence}, and what has begun never changes; choose another name{wait}"
-            ) from None
+            raise Refusal(409, f"{sentence}, and what has begun never changes; choose another name{wait}") from None
         self.context.note("created", study=study)
         return True
 
