@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -309,13 +309,14 @@ def test_devices_wait_for_a_coordinator_that_has_no_time_to_register_them(
 def test_a_device_that_is_refused_says_with_which_status(here: Served) -> None:
     here.create(LOCAL, enrolment="come-in-please")
     promise = promise_of(read_definition(here.folder / "tea.toml")[1])
-    with pytest.raises(RefusedError, match="enrolment code") as refused:
-        Device(here.url, "tea", promise).register()
-    assert refused.value.status == 403
-    life.change(here.coordinator.context, "tea", life.Wanted.ENDED)
-    with pytest.raises(StudyOverError) as over:
-        Device(here.url, "tea", promise, enrolment_code="come-in-please").register()
-    assert over.value.status == 410
+    with closing(Device(here.url, "tea", promise)) as device:
+        with pytest.raises(RefusedError, match="enrolment code") as refused:
+            device.register()
+        assert refused.value.status == 403
+        life.change(here.coordinator.context, "tea", life.Wanted.ENDED)
+        with pytest.raises(StudyOverError) as over:
+            device.register()
+        assert over.value.status == 410
 
 
 def test_people_who_do_not_answer_are_some_of_them(here: Served) -> None:

@@ -99,11 +99,11 @@ class Field:
 def written(value: Any) -> str:
     """Write a setting as people type it, without losing a digit.
 
-    >>> written(5.0), written(0.1234567), written(3), written(["sunday", "2026-12-24"])
-    ('5', '0.1234567', '3', 'sunday, 2026-12-24')
+    >>> written(5.0), written(0.1234567), written(3), written(["sunday", "2026-12-24"]), written([1.0, 2.5])
+    ('5', '0.1234567', '3', 'sunday, 2026-12-24', '1, 2.5')
     """
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
+        return ", ".join(map(written, value))
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 

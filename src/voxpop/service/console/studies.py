@@ -120,7 +120,7 @@ SORTS: dict[str, Callable[[StudyLine], Any]] = {  # what the list can be ordered
     "state": lambda line: [*State].index(line.glance.state),
     "people": lambda line: -line.glance.registered,
     "deadline": lambda line: line.glance.closes_at or float("inf"),
-    "owner": lambda line: line.owner,
+    "made by": lambda line: line.owner,
 }
 
 
