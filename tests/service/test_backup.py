@@ -20,9 +20,8 @@ from voxpop.service import operators
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.serve import Settings, coordinator_of
 from voxpop.service.stores import backup
-from voxpop.service.stores.backup import Backup, check_backup, restore_backup, write_backup
 from voxpop.service.stores.database import Database, open_database
-from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.migrate import Backup, check_backup, open_store, restore_backup, write_backup
 from voxpop.service.stores.schema import coordinator as tables
 from voxpop.service.stores.schema import marks, people, sessions, studies
 from voxpop.service.study import participants

@@ -178,7 +178,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(here: Served, given: list[objec
 
 
 def test_what_a_study_waits_for_is_shown(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxpop.service.demo.processes.QUIET", 0.2)
+    monkeypatch.setattr("voxpop.service.demo.crowd.QUIET", 0.2)
     here.create()
     done = here.fleet("tea", "--devices", 11)
     assert done.code == 2
@@ -313,7 +313,8 @@ def test_a_device_that_is_refused_says_with_which_status(here: Served) -> None:
         with pytest.raises(RefusedError, match="enrolment code") as refused:
             device.register()
         assert refused.value.status == 403
-        life.change(here.coordinator.context, "tea", life.Wanted.ENDED)
+    life.change(here.coordinator.context, "tea", life.Wanted.ENDED)
+    with closing(Device(here.url, "tea", promise, enrolment_code="come-in-please")) as device:
         with pytest.raises(StudyOverError) as over:
             device.register()
         assert over.value.status == 410

@@ -29,8 +29,7 @@ from voxpop.privacy import NoPrivacy, Private, make_privacy
 from voxpop.privacy.models import release_type_of
 from voxpop.runtime.machine import one_thread
 from voxpop.service.demo import crowd as crowds
-from voxpop.service.demo.crowd import THREADS, Crowd, Tastes, promise_of, simulated
-from voxpop.service.demo.processes import QUIET, Patience, running
+from voxpop.service.demo.crowd import QUIET, THREADS, Crowd, Patience, Tastes, promise_of, running, simulated
 from voxpop.service.keys import new_key
 from voxpop.service.study.definition import Definition, Rules, read_definition, require_name
 from voxpop.service.study.log import Record, fold

@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from voxpop.errors import InputError
 from voxpop.service import operators
-from voxpop.service.console.forms import Form, whole
 from voxpop.service.console.pages import PAGE_HEADERS, render
-from voxpop.service.console.screen import Console, Screens, form, page
+from voxpop.service.console.screen import Console, Form, Screens, form, page, whole
 from voxpop.service.keys import new_key
 from voxpop.service.outbox import receivers
 from voxpop.service.outbox.receivers import FORMATS, Happening, Hook, Outside

@@ -36,9 +36,8 @@ from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
 from voxpop.service.console.computations import ROLE, ROLES, Computations, Pilot, Price, pilot_view
-from voxpop.service.console.forms import Form, decimal, whole
 from voxpop.service.console.pages import html, render
-from voxpop.service.console.screen import Console, FieldRefusal, Screens, form, page
+from voxpop.service.console.screen import Console, FieldRefusal, Form, Screens, decimal, form, page, whole
 from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import life

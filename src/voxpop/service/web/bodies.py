@@ -19,6 +19,7 @@ from voxpop.privacy.release import Batch
 from voxpop.service.audit import AuditEntry
 from voxpop.service.messages import Chance, Count, Decision, Hash, part, says
 from voxpop.service.operators import KeyInfo, KeyRole
+from voxpop.service.outbox.receivers import Delivery, Format, Happening, Hook
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import MOST_ROUNDS
 from voxpop.service.study.life import Wanted
@@ -84,6 +85,15 @@ class NewKey(Message):
     email: Annotated[str | None, says("Whoever the identity provider says has it signs in; then there is no key.")] = (
         None
     )
+
+
+class NewHook(Message):
+    """Who is told what happens."""
+
+    address: Annotated[str, says("https://..., or the address of an e-mail.")]
+    format: Format = "json"
+    study: Annotated[str | None, says("null: all.")] = None
+    events: Annotated[list[str], says(f"None: all of {', '.join([*Happening][:-1])}.")] = []  # noqa: RUF012
 
 
 class Public(Message):
@@ -258,6 +268,9 @@ WaveClosed = reply(
 )
 Keys = reply("Keys", "All keys by name.", keys=list[KeyInfo])
 Revoked = reply("Revoked", "A key was revoked, now or before.", name=str, status=Literal["revoked"])
+Hooks = reply("Hooks", "Who is told what happens, by name.", webhooks=list[Hook])
+Deliveries = reply("Deliveries", "What was told, or is to be, the newest first.", deliveries=list[Delivery])
+Done = reply("Done", "It is done.", done=bool)
 Audit = reply("Audit", "The audit trail, the newest entries first.", entries=list[AuditEntry])
 Log = reply("Log", "The events of a study.", events=list[LogEvent])
 Registered = reply("Registered", "The participant is registered.", status=Literal["registered"])
