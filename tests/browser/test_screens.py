@@ -206,7 +206,7 @@ def test_a_study_is_made_and_started_without_a_mouse(browser: Browser, place: tu
         expect(page.get_by_role("heading", name="What the pilot says")).to_be_visible()
         tab_to(page, "person")
         keyboard.press("l")  # chooses “leave out” in a dropdown
-        expect(page.locator("#error")).to_contain_text("choose “people” for the one that holds it")
+        expect(page.locator("#error")).to_contain_text("Nothing was stored, and the file is still chosen")
         tab_to(page, "person")
         keyboard.press("p")
         expect(page.get_by_role("heading", name="What the pilot says")).to_be_visible()

@@ -35,6 +35,7 @@ Bits = Annotated[int, Meta(ge=1, le=10**9)]
 StudyDefinition = Annotated[dict[str, Any], part("StudyDefinition")]
 Release = Annotated[dict[str, Any], part("Release")]
 LogEvent = Annotated[dict[str, Any], part("LogEvent")]
+Changed = Annotated[bool, says("False if it was so before.")]
 
 
 # Requests
@@ -252,20 +253,8 @@ Deleted = reply("Deleted", "A study was deleted.", study=str, status=Literal["de
 KeyMade = reply(
     "KeyMade", "A new key, which is shown only here; null for an account without one.", name=str, key=str | None
 )
-LifeChanged = reply(
-    "LifeChanged",
-    "Where a study stands now.",
-    study=str,
-    wanted=Wanted,
-    changed=Annotated[bool, says("False if it was there already.")],
-)
-WaveClosed = reply(
-    "WaveClosed",
-    "A wave was closed with those who answered.",
-    study=str,
-    wave=int,
-    changed=Annotated[bool, says("False if it was closed already.")],
-)
+LifeChanged = reply("LifeChanged", "Where a study stands now.", study=str, wanted=Wanted, changed=Changed)
+WaveClosed = reply("WaveClosed", "A wave was closed with those who answered.", study=str, wave=int, changed=Changed)
 Keys = reply("Keys", "All keys by name.", keys=list[KeyInfo])
 Revoked = reply("Revoked", "A key was revoked, now or before.", name=str, status=Literal["revoked"])
 Hooks = reply("Hooks", "Who is told what happens, by name.", webhooks=list[Hook])
