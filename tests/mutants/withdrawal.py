@@ -117,7 +117,7 @@ FAULTS = [
     Fault(
         "needed secret retired",
         "A secret is dropped although invitations that it made are still open.",
-        "service/keys.py",
+        "service/rotation.py",
         "    if needing:\n",
         "    if False:\n",
         (f"{ROTATION}::test_the_command_rotates_a_secret_and_refuses_to_drop_one_that_is_needed",),

@@ -17,20 +17,17 @@ from tests.service.world import STUDY, World, check_in_as, definition, encoded, 
 from voxpop.errors import InputError
 from voxpop.service import audit
 from voxpop.service.keys import (
-    KeyFile,
     Keyring,
     KeyringFile,
     check_of,
     hash_key,
     new_key,
-    read_key_file,
     read_keyring,
-    require_unneeded,
     sign,
     token_of,
     write_key,
-    write_key_file,
 )
+from voxpop.service.rotation import KeyFile, read_key_file, require_unneeded, write_key_file
 from voxpop.service.serve import coordinator_of, settings_of
 from voxpop.service.shuffler.signed_http import HttpShuffler
 from voxpop.service.stores.migrate import open_store

@@ -14,9 +14,10 @@ import typer
 from voxpop.cli.display import console, table_of
 from voxpop.cli.operators import DATABASES, DatabaseOption, said_when
 from voxpop.errors import InputError
-from voxpop.service.keys import new_key, note_rotation, read_key_file, require_unneeded, write_key, write_key_file
+from voxpop.service.keys import new_key, write_key
 from voxpop.service.operators import KeyInfo, KeyRole, add_key, grant, list_keys, require_holder, revoke_key
 from voxpop.service.refusals import Refusal
+from voxpop.service.rotation import note_rotation, read_key_file, require_unneeded, write_key_file
 from voxpop.service.stores.database import Database, MissingDatabaseError
 from voxpop.service.stores.migrate import open_store
 
