@@ -180,7 +180,7 @@ def test_no_other_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (tmp_path / "b").write_text("another backup")
         return described(*given)
 
-    described = backup._described
+    described = backups._described
     monkeypatch.setattr(backups, "_described", taken)
     with pytest.raises(InputError, match="File exists; nothing was written, name a file in another folder") as call:
         small_backup(tmp_path)
