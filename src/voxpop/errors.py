@@ -28,6 +28,14 @@ class InputError(ValueError):
     each: tuple[str, ...] = ()  # the refusals that it lists, if there are several
 
 
+class RefusedError(InputError):
+    """What a service refuses, with the status of its reply."""
+
+    def __init__(self, sentence: str, status: int) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
 @contextmanager
 def said_of(place: object) -> Iterator[None]:
     """Prefix the message of an `InputError` raised inside with its place (a file, a parameter)."""

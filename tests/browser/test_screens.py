@@ -153,11 +153,16 @@ def test_the_schedule_of_a_wave_can_be_taken(browser: Browser, place: tuple[Town
         assert ada.said == []
 
 
+# The words on what has the focus, or the label of a field.
+FOCUSED = """() => { const it = document.activeElement, label = it.labels && it.labels[0];
+    return ((label || it).innerText || '').trim(); }"""
+
+
 def tab_to(page: Page, name: str) -> None:
     """Press the tabulator until something with this name has the focus."""
     for _ in range(300):  # what the stream brings may take the focus away on the way
         page.keyboard.press("Tab")
-        if page.evaluate("(document.activeElement.innerText || '').trim()") == name:
+        if page.evaluate(FOCUSED) == name:
             return
     raise AssertionError(f"the tabulator does not lead to {name!r}")
 
@@ -179,6 +184,63 @@ def test_signing_in_and_pausing_need_no_mouse(browser: Browser, place: tuple[Tow
                 keyboard.press("Enter")
             expect(page.locator(".badge").first).to_have_text(state)
             assert status_of(it.coordinator.context, "espresso").life == life
+
+
+def test_a_study_is_made_and_started_without_a_mouse(browser: Browser, place: tuple[Town, str], tmp_path: Path) -> None:
+    """Nothing is clicked: fields, what is folded, choices, a mistake and its field, and the dialogue for the file."""
+    it, url = place
+    (tmp_path / "chai.csv").write_bytes(MANY)
+    with visit(browser, url) as sitting:
+        page, keyboard = sitting.page, sitting.page.keyboard
+        page.on("filechooser", lambda dialogue: dialogue.set_files(tmp_path / "chai.csv"))  # which is no page
+        sitting.go()
+        keyboard.type(ADA)
+        keyboard.press("Enter")
+        page.wait_for_url(url + "/")
+        tab_to(page, "New study")
+        keyboard.press("Enter")
+        page.wait_for_url(url + "/new")
+        tab_to(page, "A pilot (CSV) or a study file (TOML)")
+        keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="What the pilot says")).to_be_visible()
+        tab_to(page, "person")
+        keyboard.press("l")  # chooses “leave out” in a dropdown
+        expect(page.locator("#error")).to_contain_text("Nothing was stored, and the file is still chosen")
+        tab_to(page, "person")
+        keyboard.press("p")
+        expect(page.get_by_role("heading", name="What the pilot says")).to_be_visible()
+        tab_to(page, "Name of the study")
+        keyboard.press("Control+a")
+        keyboard.type("chai")
+        tab_to(page, "Next: decisions")
+        keyboard.press("Enter")
+        page.wait_for_url(url + "/studies/chai/plan/decisions")
+        tab_to(page, "Rounds")
+        keyboard.press("Control+a")
+        keyboard.type("many")
+        keyboard.press("Enter")  # sends the form, as in every form; the mistake gets the focus
+        expect(page.get_by_label("Rounds", exact=True)).to_be_focused()
+        expect(page.get_by_label("Rounds", exact=True)).to_have_attribute("aria-invalid", "true")
+        keyboard.press("Control+a")
+        keyboard.type("5000")
+        tab_to(page, "Money")
+        keyboard.press("Enter")  # unfolds
+        tab_to(page, "Next: people")
+        keyboard.press("Enter")
+        page.wait_for_url(url + "/studies/chai/plan/people")
+        tab_to(page, "none")
+        keyboard.press("ArrowDown")
+        assert page.get_by_label("central", exact=True).is_checked()
+        keyboard.press("ArrowUp")
+        tab_to(page, "Next: start")
+        keyboard.press("Enter")
+        page.wait_for_url(url + "/studies/chai/plan/rehearsal")
+        tab_to(page, "Start the study")
+        keyboard.press("Enter")
+        page.wait_for_url(url + "/studies/chai")
+        assert status_of(it.coordinator.context, "chai").life == "running"
+        assert it.coordinator.snapshots.current("chai").definition.problem.horizon == 5000
+        assert sitting.said == [error for error in sitting.said if "422" in error]
 
 
 def test_a_viewer_sees_one_study_and_no_buttons(browser: Browser, place: tuple[Town, str]) -> None:

@@ -17,8 +17,7 @@ from voxpop.cli.demo import _Application, _live
 from voxpop.client.storage import Outgoing
 from voxpop.policies import make_policy
 from voxpop.privacy import Private
-from voxpop.service.demo.crowd import BETWEEN, Crowd, disagreements, model_tastes, promise_of, simulated
-from voxpop.service.demo.processes import QUIET, running
+from voxpop.service.demo.crowd import BETWEEN, QUIET, Crowd, disagreements, model_tastes, promise_of, running, simulated
 from voxpop.service.study.definition import Definition, Rules
 from voxpop.service.study.log import Record
 from voxpop.simulation.scenarios import Options, make_scenario

@@ -12,7 +12,7 @@ FAULTS = [
     Fault(
         "forms in any encoding",
         "A form says in which of Python's encodings it is, and gets one that raises.",
-        "service/console/forms.py",
+        "service/console/screen.py",
         'if said.get_content_charset("utf-8") != "utf-8":',
         "if False:",
         (f"{NONSENSE}::test_a_form_in_another_encoding_is_refused",),
@@ -44,7 +44,7 @@ FAULTS = [
     Fault(
         "a backup may become as large as it likes",
         "A small file fills the disk when it is restored.",
-        "service/stores/backup.py",
+        "service/stores/migrate.py",
         "if out.tell() > most:",
         "if False:",
         (f"{NONSENSE}::test_a_backup_that_unpacks_into_more_than_any_is_refused_before_the_disk_is_full",),
@@ -52,7 +52,7 @@ FAULTS = [
     Fault(
         "studies of a backup have any names",
         "The name of a study in a backup leads out of the folder in which its files are.",
-        "service/stores/backup.py",
+        "service/stores/migrate.py",
         "                require_names(connection)\n",
         "                pass\n",
         (f"{NONSENSE}::test_a_study_of_a_backup_has_a_name_by_which_a_file_can_be_called",),

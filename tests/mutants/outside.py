@@ -92,7 +92,7 @@ FAULTS = [
     Fault(
         "the provider's word is for anyone",
         "A token for another service of the same provider signs in here.",
-        "service/console/oidc.py",
+        "service/console/sign_in.py",
         '"aud": self.client_id, ',
         "",
         (f"{OIDC}::test_a_word_for_others_or_of_others_is_refused",),
@@ -100,7 +100,7 @@ FAULTS = [
     Fault(
         "a word is good for every attempt",
         "A token of an earlier sign-in is taken again.",
-        "service/console/oidc.py",
+        "service/console/sign_in.py",
         ', "nonce": nonce}',
         "}",
         (f"{OIDC}::test_a_word_for_others_or_of_others_is_refused",),
@@ -108,7 +108,7 @@ FAULTS = [
     Fault(
         "unverified addresses are believed",
         "Whoever types somebody's address at the provider becomes them here.",
-        "service/console/oidc.py",
+        "service/console/sign_in.py",
         'verified = claims.get("email_verified") is True and isinstance',
         "verified = isinstance",
         (f"{OIDC}::test_who_has_an_account_signs_in_and_nobody_else",),
@@ -124,7 +124,7 @@ FAULTS = [
     Fault(
         "the cookie of a sign-in is not signed",
         "A way to sign in that one browser has begun is finished by another, as somebody else.",
-        "service/console/oidc.py",
+        "service/console/sign_in.py",
         "if not any(hmac.compare_digest(_seal(key, text).encode(), seal.encode()) for key in keys.all):",
         "if not text:",
         (f"{OIDC}::test_the_cookie_of_a_way_to_sign_in_cannot_be_changed",),

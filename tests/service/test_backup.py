@@ -19,10 +19,9 @@ from voxpop.policies import make_policy
 from voxpop.service import operators
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.serve import Settings, coordinator_of
-from voxpop.service.stores import backup
-from voxpop.service.stores.backup import Backup, check_backup, restore_backup, write_backup
+from voxpop.service.stores import migrate as backups
 from voxpop.service.stores.database import Database, open_database
-from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.migrate import Backup, check_backup, open_store, restore_backup, write_backup
 from voxpop.service.stores.schema import coordinator as tables
 from voxpop.service.stores.schema import marks, people, sessions, studies
 from voxpop.service.study import participants
@@ -181,8 +180,8 @@ def test_no_other_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (tmp_path / "b").write_text("another backup")
         return described(*given)
 
-    described = backup._described
-    monkeypatch.setattr(backup, "_described", taken)
+    described = backups._described
+    monkeypatch.setattr(backups, "_described", taken)
     with pytest.raises(InputError, match="File exists; nothing was written, name a file in another folder") as call:
         small_backup(tmp_path)
     refusal(call)

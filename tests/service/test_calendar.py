@@ -60,6 +60,28 @@ def test_a_clock_knows_when_the_rounds_will_be_played() -> None:
     assert definition().end_of_rounds(100.0, 3) == math.inf
 
 
+def test_a_calendar_does_not_change_while_a_wave_plays_and_a_pause_moves_its_rounds(address: str) -> None:
+    with world(address, made(), people=60) as here:
+        for day in (0, 1.5, 2):
+            days(here, day)
+        here.answer_all()
+        for day in (2, 3.5, 4.5):
+            days(here, day)
+        before = here.coordinator.decision(STUDY)
+        assert before.rounds > 0
+        with pytest.raises(Refusal, match=r"with another calendar, and what has begun never changes.*or pause") as told:
+            here.coordinator.create(STUDY, made(Calendar("day", "1970-01-11", "UTC", ["friday"])))
+        assert told.value.status == 409
+        assert here.coordinator.decision(STUDY) == before
+        assert here.coordinator.snapshots.current(STUDY).calendar == DAILY
+        change(here.coordinator.context, STUDY, Wanted.PAUSED)
+        days(here, 6.5)
+        assert here.coordinator.decision(STUDY).rounds == 0
+        change(here.coordinator.context, STUDY, Wanted.RUNNING)
+        after = here.coordinator.decision(STUDY)
+        assert (after.index, after.rounds, after.wave) == (before.index, before.rounds, before.wave)
+
+
 def test_later_times_are_planned_and_earlier_ones_refused(address: str) -> None:
     with world(address, made(), people=60) as here:
         here.settle()

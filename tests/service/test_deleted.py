@@ -12,8 +12,8 @@ from voxpop.service import audit, operators
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.serve import coordinator_of, settings_of
-from voxpop.service.stores.backup import restore_backup, write_backup
 from voxpop.service.stores.database import Database, open_database
+from voxpop.service.stores.migrate import restore_backup, write_backup
 from voxpop.service.study import life, participants
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.life import Wanted

@@ -19,8 +19,8 @@ from tests.service.world import Clock
 from voxpop.cli import demo
 from voxpop.client import Device, Outcome
 from voxpop.errors import InputError
-from voxpop.service.demo import crowd, processes
-from voxpop.service.demo.processes import QUIET
+from voxpop.service.demo import crowd
+from voxpop.service.demo.crowd import QUIET
 
 
 def children(pid: int) -> list[int]:
@@ -90,7 +90,7 @@ class Slow(Clock):
 def pretend(monkeypatch: pytest.MonkeyPatch, stages: list[str], clock: Slow) -> None:
     """Take part in a study that is at these stages in turn, and at the last one from then on."""
     said, seen = chain(stages, repeat(stages[-1])), count()
-    monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(crowd, "time", SimpleNamespace(monotonic=clock))
     monkeypatch.setattr(demo, "time", SimpleNamespace(sleep=clock.sleep))
     device: Any = SimpleNamespace(decision=lambda: {"stage": next(said), "wave": 1, "rounds": 0})
     people: Any = SimpleNamespace(devices=[device], register=lambda: None, check_in=lambda: None)

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
@@ -18,8 +19,8 @@ from tests.service.world import SECRET, add_operator, problem
 from voxpop.calibration.fit import calibrate
 from voxpop.cli import demo as command
 from voxpop.cli import operators
-from voxpop.cli.operators import RefusedError
-from voxpop.client import Outcome
+from voxpop.client import Device, Outcome, StudyOverError
+from voxpop.errors import RefusedError
 from voxpop.gp.belief import believe
 from voxpop.model.decisions import Decisions, Float, Space
 from voxpop.model.problem import Problem
@@ -28,6 +29,7 @@ from voxpop.service.demo.crowd import BETWEEN, Crowd, Tastes, listed_tastes, mod
 from voxpop.service.keys import new_key, write_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.stores.schema import people
+from voxpop.service.study import life
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import read_definition
 from voxpop.service.study.status import status_of
@@ -176,7 +178,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(here: Served, given: list[objec
 
 
 def test_what_a_study_waits_for_is_shown(here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voxpop.service.demo.processes.QUIET", 0.2)
+    monkeypatch.setattr("voxpop.service.demo.crowd.QUIET", 0.2)
     here.create()
     done = here.fleet("tea", "--devices", 11)
     assert done.code == 2
@@ -277,7 +279,7 @@ def test_a_coordinator_that_has_no_time_for_a_while_is_asked_again(
 
     def send(*given: Any) -> Any:
         if (status := next(away, None)) is not None:
-            raise RefusedError(status, "starting")
+            raise RefusedError("starting", status)
         return known(*given)
 
     monkeypatch.setattr(command, "send", send)
@@ -285,6 +287,37 @@ def test_a_coordinator_that_has_no_time_for_a_while_is_asked_again(
     done = here.fleet(path, "--devices", 13)
     assert (done.code, done.err) == (0, "")
     assert "13 devices made 12 reports" in done.out
+
+
+def test_devices_wait_for_a_coordinator_that_has_no_time_to_register_them(
+    here: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.create(LOCAL)
+    away, known = iter([503] * 14), Device.register
+
+    def register(device: Device) -> None:
+        if (status := next(away, None)) is not None:
+            raise httpx.TransportError(f"the coordinator answered {status}")
+        known(device)
+
+    monkeypatch.setattr(Device, "register", register)
+    done = here.fleet("tea", "--devices", 13)
+    assert (done.code, done.err) == (0, "")
+    assert "13 devices made 12 reports" in done.out
+
+
+def test_a_device_that_is_refused_says_with_which_status(here: Served) -> None:
+    here.create(LOCAL, enrolment="come-in-please")
+    promise = promise_of(read_definition(here.folder / "tea.toml")[1])
+    with closing(Device(here.url, "tea", promise)) as device:
+        with pytest.raises(RefusedError, match="enrolment code") as refused:
+            device.register()
+        assert refused.value.status == 403
+    life.change(here.coordinator.context, "tea", life.Wanted.ENDED)
+    with closing(Device(here.url, "tea", promise, enrolment_code="come-in-please")) as device:
+        with pytest.raises(StudyOverError) as over:
+            device.register()
+        assert over.value.status == 410
 
 
 def test_people_who_do_not_answer_are_some_of_them(here: Served) -> None:

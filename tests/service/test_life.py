@@ -75,7 +75,7 @@ def test_a_draft_is_seen_by_nobody_and_can_be_changed_until_it_is_started(addres
         assert life.change(coordinator.context, "cocoa", Wanted.RUNNING, "ann")
         assert take_step(coordinator, "cocoa")
         assert register(coordinator.context, [Newcomer("cocoa", "k" * 40)]) == [True]
-        with pytest.raises(Refusal, match="already another study"):
+        with pytest.raises(Refusal, match="already another study 'cocoa', with another problem, and"):
             coordinator.create("cocoa", definition(horizon=60), draft=True)
         assert actions(it) == ["created", "created", "changed", "started"]
 

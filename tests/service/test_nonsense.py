@@ -20,8 +20,8 @@ from voxpop.service import operators
 from voxpop.service.console.computations import Computations
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.refusals import Refusal
-from voxpop.service.stores.backup import check_backup, restore_backup, write_backup
 from voxpop.service.stores.database import open_database
+from voxpop.service.stores.migrate import check_backup, restore_backup, write_backup
 from voxpop.service.study import participants
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.released import ReleaseRecord
@@ -210,7 +210,7 @@ def test_what_somebody_did_to_a_backup_ends_in_one_sentence_or_nowhere(tmp_path:
 def test_a_backup_that_unpacks_into_more_than_any_is_refused_before_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("voxpop.service.stores.backup.LEAST_UNPACKED", 2**20)
+    monkeypatch.setattr("voxpop.service.stores.migrate.LEAST_UNPACKED", 2**20)
     bomb = tmp_path / "bomb"
     bomb.write_bytes(gzip.compress(bytes(20 * 2**20)))
     reads: list[int] = []

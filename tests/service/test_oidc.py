@@ -18,7 +18,7 @@ from tests.service.served import served
 from tests.service.test_http import KEY, SHUFFLER_KEY, as_
 from tests.service.world import SECRET, STUDY, Clock, definition
 from voxpop.service import operators
-from voxpop.service.console.oidc import Provider
+from voxpop.service.console.sign_in import Provider
 from voxpop.service.keys import new_key
 from voxpop.service.refusals import Refusal
 from voxpop.service.stores.migrate import open_store

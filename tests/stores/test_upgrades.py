@@ -11,9 +11,8 @@ import pytest
 from tests.helpers_cli import main_of, refusal
 from tests.service.world import SECRET, STUDY, Clock, World
 from voxpop.errors import InputError
-from voxpop.service.stores.backup import restore_backup
 from voxpop.service.stores.database import Database, open_database
-from voxpop.service.stores.migrate import open_store
+from voxpop.service.stores.migrate import open_store, restore_backup
 from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.released import ReleaseRecord
 

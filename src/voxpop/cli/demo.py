@@ -19,18 +19,17 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from voxpop.cli.display import console, say, show_summary, show_waves
-from voxpop.cli.operators import LOCAL, KeyFile, RefusedError, Url, own_key, send
+from voxpop.cli.operators import LOCAL, KeyFile, Url, own_key, send
 from voxpop.cli.options import PrivacyOption
 from voxpop.client import StudyOverError
-from voxpop.errors import InputError, require_integer, require_number
+from voxpop.errors import InputError, RefusedError, require_integer, require_number
 from voxpop.model.words import counted, describe, number
 from voxpop.policies import make_policy
 from voxpop.privacy import NoPrivacy, Private, make_privacy
 from voxpop.privacy.models import release_type_of
 from voxpop.runtime.machine import one_thread
 from voxpop.service.demo import crowd as crowds
-from voxpop.service.demo.crowd import THREADS, Crowd, Tastes, promise_of, simulated
-from voxpop.service.demo.processes import QUIET, Patience, running
+from voxpop.service.demo.crowd import QUIET, THREADS, Crowd, Patience, Tastes, promise_of, running, simulated
 from voxpop.service.keys import new_key
 from voxpop.service.study.definition import Definition, Rules, read_definition, require_name
 from voxpop.service.study.log import Record, fold
@@ -232,21 +231,24 @@ def _live(
     `show` shows the decision in force to people, and returns what is different when something has happened. A
     coordinator that is gone for a while, or has no time, is asked again: then there is no decision.
     """
-    patience, over = Patience(name), None
-    try:
-        crowd.register()
-    except StudyOverError as error:  # if asking does not pay, it ends before anyone is asked
-        over = error
+    patience, over, registered = Patience(name), None, False
     while True:
         try:
+            if not registered:
+                try:
+                    crowd.register()
+                except StudyOverError as error:  # if asking does not pay, it ends before anyone is asked
+                    over = error
+                registered = True
             if (now := crowd.devices[0].decision())["stage"] == "finished":
                 return now
             patience.see((show(now), now["rounds"]))
             if application is not None and now["rounds"]:
                 application.play(now["wave"])
             crowd.check_in()
-        except (httpx.HTTPError, InputError) as error:
-            if isinstance(error, InputError) and getattr(error, "status", 400) < 500:
+        except (httpx.HTTPError, RefusedError) as error:
+            nobody = isinstance(error, httpx.ConnectError) and not registered  # has ever answered
+            if nobody or (isinstance(error, RefusedError) and error.status < 500):
                 raise over or error from None
             patience.see("away")
         time.sleep(PAUSE)

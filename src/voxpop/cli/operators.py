@@ -17,7 +17,7 @@ import typer
 from rich.markup import escape
 
 from voxpop.cli.display import print_table, say, table_of
-from voxpop.errors import InputError
+from voxpop.errors import InputError, RefusedError
 from voxpop.io.files import read_text, write_durably
 from voxpop.model.words import counted
 
@@ -46,6 +46,27 @@ def show_list(found: Any, columns: Sequence[str], rows: Sequence[Sequence[str]],
         print_table(table_of(columns, [[escape(cell) for cell in row] for row in rows], left=columns))
 
 
+def list_of_studies(
+    among: typer.Typer, command: str, says: str, address: str, part: str, columns: Mapping[str, str]
+) -> None:
+    """Add a command that lists what a coordinator keeps of all studies, or of one; `columns` names the parts of it."""
+
+    @among.command(command, help=says)
+    def listed(
+        study: Annotated[str | None, typer.Argument(help="The study; all if not given.")] = None,
+        url: Url = LOCAL,
+        key_file: KeyFile = None,
+        as_json: AsJson = False,
+    ) -> None:
+        found = request(url, key_file, "GET", address if study is None else f"{address}?study={study}")
+        parts = columns.values()
+        rows = [
+            [said_when(one[name]) if name == "at" else "" if one[name] is None else str(one[name]) for name in parts]
+            for one in found[part]
+        ]
+        show_list(found, [*columns], rows, as_json)
+
+
 def progress_lines(found: Mapping[str, Any], live: bool = False) -> str:
     """Write a status: how far the wave is, then what the coordinator says about it.
 
@@ -63,14 +84,6 @@ def progress_lines(found: Mapping[str, Any], live: bool = False) -> str:
     # The first sentence says what is in force.
     says = [found["says"][0], *(hold["sentence"] for hold in found["holds"])] if live else found["says"]
     return "\n  ".join([first, *says])
-
-
-class RefusedError(InputError):
-    """The coordinator refused a request."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 def own_key(key_file: Path | None) -> str:
@@ -102,10 +115,10 @@ def send(url: str, key: str, method: str, path: str, body: Any = None) -> Any:
     try:
         answer = httpx.request(method, address, json=body, headers={"authorization": f"Bearer {key}"}, timeout=60)
     except httpx.HTTPError as error:
-        raise RefusedError(503, f"cannot reach {url}: {error}; is the coordinator running there?") from None
+        raise RefusedError(f"cannot reach {url}: {error}; is the coordinator running there?", 503) from None
     if answer.status_code >= 400:
         unknown = f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
-        raise RefusedError(answer.status_code, str(document_of(answer).get("error", unknown)))
+        raise RefusedError(str(document_of(answer).get("error", unknown)), answer.status_code)
     return answer.json()
 
 
@@ -322,17 +335,11 @@ def delete(name: Name, url: Url = LOCAL, key_file: KeyFile = None, yes: Yes = Fa
     typer.echo(f"the study {name} is deleted")
 
 
-@study.command("trail")
-def trail(
-    name: Annotated[str | None, typer.Argument(help="The study; all if not given.")] = None,
-    url: Url = LOCAL,
-    key_file: KeyFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show who did what, the newest first."""
-    found = request(url, key_file, "GET", "/v2/audit" if name is None else f"/v2/audit?study={name}")
-    rows = [
-        (said_when(entry["at"]), entry["actor"], entry["action"], entry["study"] or "", entry["detail"])
-        for entry in found["entries"]
-    ]
-    show_list(found, ("when", "who", "what", "study", ""), rows, as_json)
+list_of_studies(
+    study,
+    "trail",
+    "Show who did what, the newest first.",
+    "/v2/audit",
+    "entries",
+    {"when": "at", "who": "actor", "what": "action", "study": "study", "": "detail"},
+)

@@ -20,8 +20,7 @@ from voxpop.service import audit, logs, workers
 from voxpop.service import serve as server
 from voxpop.service.serve import Settings, lost_releases, settings_of
 from voxpop.service.stores import database as databases
-from voxpop.service.stores.backup import Backup, check_backup, restore_backup, write_backup
-from voxpop.service.stores.migrate import Kind
+from voxpop.service.stores.migrate import Backup, Kind, check_backup, restore_backup, write_backup
 from voxpop.service.stores.migrate import migrate as upgrade
 
 PORTS = {"coordinator": 8000, "shuffler": 8001}  # unless another is given

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from voxpop.cli.operators import LOCAL, AsJson, KeyFile, Url, request, said_when, show_list
+from voxpop.cli.operators import LOCAL, AsJson, KeyFile, Url, list_of_studies, request, show_list
 
 webhooks = typer.Typer(
     no_args_is_help=True,
@@ -59,18 +59,22 @@ def list_all(url: Url = LOCAL, key_file: KeyFile = None, as_json: AsJson = False
     show_list(found, ("name", "address", "format", "study", "what"), rows, as_json)
 
 
-@webhooks.command("deliveries")
-def deliveries(
-    study: Annotated[str | None, typer.Argument(help="The study; all if not given.")] = None,
-    url: Url = LOCAL,
-    key_file: KeyFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """List what was told, the newest first, and whether it arrived."""
-    found = request(url, key_file, "GET", "/v2/deliveries" if study is None else f"/v2/deliveries?study={study}")
-    parts = ("number", "kind", "receiver", "state", "attempts")
-    rows = [(*(str(one[part]) for part in parts), said_when(one["at"]), one["error"]) for one in found["deliveries"]]
-    show_list(found, ("number", "what", "to", "state", "attempts", "when", "last error"), rows, as_json)
+list_of_studies(
+    webhooks,
+    "deliveries",
+    "List what was told, the newest first, and whether it arrived.",
+    "/v2/deliveries",
+    "deliveries",
+    {
+        "number": "number",
+        "what": "kind",
+        "to": "receiver",
+        "state": "state",
+        "attempts": "attempts",
+        "when": "at",
+        "last error": "error",
+    },
+)
 
 
 @webhooks.command("again")

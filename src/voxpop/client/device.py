@@ -16,7 +16,7 @@ from voxpop.client.addresses import origin_of
 from voxpop.client.promise import Promise
 from voxpop.client.retries import Caller, body_of, document_of, is_done, is_not_now, refusal_of
 from voxpop.client.storage import Memory, Outgoing
-from voxpop.errors import InputError, require_integer
+from voxpop.errors import InputError, RefusedError, require_integer
 from voxpop.io.schema import decode_release
 from voxpop.model.direction import Direction
 from voxpop.privacy import Secure, Source
@@ -43,7 +43,7 @@ class Outcome(Enum):
     OFFLINE = "the service did not answer; try again later"
 
 
-class StudyOverError(InputError):
+class StudyOverError(RefusedError):
     """The study is over, and nobody can register any more."""
 
 
@@ -291,7 +291,8 @@ class Device:
         if answer.status_code >= 400:
             unknown = f"{answer.url} answered {answer.status_code}; is that a voxpop coordinator?"
             refusal = refusal_of(answer)
-            raise StudyOverError(refusal) if answer.status_code == 410 and refusal else InputError(refusal or unknown)
+            kind = StudyOverError if answer.status_code == 410 and refusal else RefusedError
+            raise kind(refusal or unknown, answer.status_code)
         if answer.status_code not in (200, 201):
             raise _stranger(answer)
         return answer

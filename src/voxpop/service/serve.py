@@ -27,7 +27,7 @@ from voxpop.errors import InputError
 from voxpop.io.files import read_text
 from voxpop.model.options import check, option
 from voxpop.service import logs
-from voxpop.service.console.oidc import Provider
+from voxpop.service.console.sign_in import Provider
 from voxpop.service.keys import Keyring, KeyringFile, check_of, exposed, make_secret, read_keyring
 from voxpop.service.outbox.receivers import Outside, require_networks
 from voxpop.service.shuffler.batches import Shuffler

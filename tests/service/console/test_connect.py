@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from tests.helpers_cli import STUDY as FILE
 from tests.service.console.browser import OTHER, Browser, Desk
 from tests.service.test_http import as_
 from tests.service.world import STUDY
@@ -12,7 +13,7 @@ from voxpop.service import audit, operators
 from voxpop.service.console.connect import link_of, sheet_of
 from voxpop.service.keys import new_key
 from voxpop.service.outbox.receivers import list_deliveries, list_hooks
-from voxpop.service.study.status import notes_of
+from voxpop.service.study.status import notes_of, status_of
 
 PLACE, ALL = f"/studies/{STUDY}/connect", "/system/webhooks"
 SHOP = {"do": "add", "name": "shop", "address": "https://1.1.1.1/x", "format": "json"}
@@ -44,6 +45,25 @@ def test_an_owner_manages_one_study_and_nothing_else(desk: Desk, owner: Browser)
     ] == [("shop", STUDY)]
     operators.grant(desk.coordinator.database, "olga", STUDY, None, 2.0)
     assert owner.get(PLACE).status_code == 403
+
+
+def test_an_owner_plans_the_draft_of_their_study_and_no_other(desk: Desk, operator: Browser, owner: Browser) -> None:
+    for name in ("idea", "other"):
+        given = {"text": FILE, "name": name, "then": "decisions", "step": "pilot"}
+        assert operator.send("/new/study", **given).status_code == 303
+    operators.grant(desk.coordinator.database, "olga", "idea", "owner", 1.0)
+    assert 'href="/studies/idea/plan/decisions"' in owner.get("/studies/idea").text
+    places = re.findall(r'action="(/studies/[a-z/]+)"', owner.get("/studies/idea/plan/people").text)
+    assert places == ["/studies/idea/plan", "/studies/idea/rehearsal"]
+    for name, status in (("idea", 303), ("other", 403)):
+        saved = owner.send(f"/studies/{name}/plan", step="decisions", then="people", horizon="700", name="other")
+        assert saved.status_code == owner.send(f"/studies/{name}/rehearsal").status_code == status
+        assert owner.get(f"/studies/{name}/plan/people").status_code == (200 if status == 303 else 403)
+    horizons = [desk.coordinator.snapshots.current(name).definition.problem.horizon for name in ("idea", "other")]
+    assert horizons == [700, 500]
+    assert owner.send("/studies/idea/plan", step="rehearsal", then="start").status_code == 303
+    assert owner.send(f"/studies/{STUDY}/plan", text=FILE, step="decisions", then="people").status_code == 422
+    assert status_of(desk.coordinator.context, "idea").life == "running"
 
 
 def test_an_owner_reaches_no_receiver_of_others(desk: Desk, operator: Browser, owner: Browser) -> None:

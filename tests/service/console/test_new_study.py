@@ -481,10 +481,11 @@ def test_a_calendar_is_typed_and_may_be_emptied(desk: Desk, operator: Browser) -
 
 
 def test_a_mistake_in_the_calendar_is_shown_at_its_field(operator: Browser) -> None:
+    drafted(operator, "decisions")
     for fields, blamed in (({"calendar_zone": "UTC"}, "round"), ({**DATED, "calendar_zone": "Mars"}, "zone")):
         files = {name: (None, value) for name, value in {"text": FILE, "privacy_model": "none", **fields}.items()}
         headers = {"hx-request": "true", "x-voxpop-csrf": operator.csrf}
-        part = operator.client.post("/new/rehearsal", files=files, headers=headers)
+        part = operator.client.post("/studies/milk-tea/rehearsal", files=files, headers=headers)
         assert f'data-field="calendar_{blamed}"' in part.text
 
 
@@ -557,14 +558,14 @@ def test_a_policy_of_the_file_keeps_its_own_rules(operator: Browser) -> None:
 def test_only_operators_make_studies(desk: Desk, viewer: Browser, stranger: Browser) -> None:
     assert viewer.get("/new").status_code == 403
     assert stranger.get("/new").headers["location"].startswith("/sign-in")
-    for address in ("/new", "/new/rehearsal", "/new/study"):
+    for address in ("/new", "/new/study", f"/studies/{STUDY}/plan", f"/studies/{STUDY}/rehearsal"):
         token = re.search(r'name="csrf" value="([0-9a-f]{64})"', viewer.get("/").text)
         assert token is not None
         assert viewer.client.post(address, data={"csrf": token[1]}).status_code == 403
     assert studies(desk) == []
 
 
-@pytest.mark.parametrize("address", ["/new", "/new/rehearsal", "/new/study"])
+@pytest.mark.parametrize("address", ["/new", "/new/study", f"/studies/{STUDY}/plan", f"/studies/{STUDY}/rehearsal"])
 def test_a_form_from_elsewhere_makes_nothing(desk: Desk, operator: Browser, address: str) -> None:
     parts = {"text": (None, FILE), "name": (None, "milk-tea"), "privacy_model": (None, "none")}
     assert operator.client.post(address, files=parts).status_code == 403
@@ -576,8 +577,8 @@ def test_a_form_from_elsewhere_makes_nothing(desk: Desk, operator: Browser, addr
 
 
 def test_reloading_the_address_of_a_form_leads_to_the_beginning(operator: Browser) -> None:
-    for address in ("/new/rehearsal", "/new/study"):
-        assert operator.get(address).headers["location"] == "/new"
+    assert operator.get("/new/study").headers["location"] == "/new"
+    assert operator.get("/studies/coffee/plan").headers["location"] == "/studies/coffee/plan/decisions"
 
 
 def rehearse(browser: Browser, **fields: str) -> str:
@@ -588,7 +589,7 @@ def rehearse(browser: Browser, **fields: str) -> str:
 
     def over() -> bool:
         files = {name: (None, value) for name, value in usual.items()}
-        shown.append(browser.client.post("/new/rehearsal", files=files, headers=headers).text)
+        shown.append(browser.client.post("/studies/milk-tea/rehearsal", files=files, headers=headers).text)
         usual["poll"] = "yes"
         return "Rehearsing:" not in shown[-1]
 
@@ -597,6 +598,7 @@ def rehearse(browser: Browser, **fields: str) -> str:
 
 
 def test_a_rehearsal_says_what_to_expect(desk: Desk, operator: Browser) -> None:
+    drafted(operator, "rehearsal")
     part = rehearse(operator, policy_tolerance="0.75")
     assert "nothing promised" in part
     assert "What to expect" in part
@@ -612,11 +614,11 @@ def test_a_rehearsal_survives_leaving_the_page_and_no_error_replaces_it(
     desk: Desk, operator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert 'hx-trigger="click, load"' in drafted(operator, "rehearsal")  # nobody has asked for it yet
-    answer = sent(operator, "/new/rehearsal", text="")  # of the draft, without scripts
+    answer = sent(operator, "/studies/milk-tea/rehearsal", text="")  # of the draft, without scripts
     assert answer.headers["location"] == "/studies/milk-tea/plan/rehearsal"
     until(lambda: "means of" in operator.get(answer.headers["location"]).text, "the end of the rehearsal", pause=0.1)
     assert 'hx-trigger="click"' in operator.get(answer.headers["location"]).text
-    changed = sent(operator, "/new/study", text="", then="rehearsal", horizon="900")
+    changed = sent(operator, "/studies/milk-tea/plan", text="", then="rehearsal", horizon="900")
     assert "This is about earlier settings." in operator.get(changed.headers["location"]).text
     monkeypatch.setattr(new_study, "SECONDS", 0.0)
     failed = rehearse(operator, text="", horizon="900")
@@ -628,7 +630,9 @@ def test_a_rehearsal_survives_leaving_the_page_and_no_error_replaces_it(
 def test_a_draft_is_planned_step_by_step_and_a_mistake_stays_at_its_field(desk: Desk, operator: Browser) -> None:
     page = drafted(operator, "decisions")
     assert "5 decisions" in page
-    wrong = sent(operator, "/new/study", text="", step="decisions", then="people", horizon="abc", reward="profit")
+    wrong = sent(
+        operator, "/studies/milk-tea/plan", text="", step="decisions", then="people", horizon="abc", reward="profit"
+    )
     assert wrong.status_code == 422
     field = re.search(r'<input id="horizon"[^>]*>', wrong.text)
     assert field is not None
@@ -636,11 +640,19 @@ def test_a_draft_is_planned_step_by_step_and_a_mistake_stays_at_its_field(desk: 
     assert 'aria-invalid="true"' in field[0]
     assert 'value="profit"' in wrong.text  # what was right is kept, too
     assert desk.coordinator.snapshots.current("milk-tea").definition.reward == "reward"
-    right = sent(operator, "/new/study", text="", step="decisions", then="people", reward="profit", values_price="1, 3")
+    right = sent(
+        operator,
+        "/studies/milk-tea/plan",
+        text="",
+        step="decisions",
+        then="people",
+        reward="profit",
+        values_price="1, 3",
+    )
     assert right.headers["location"] == "/studies/milk-tea/plan/people"
     made = desk.coordinator.snapshots.current("milk-tea").definition
     assert (made.reward, made.problem.size) == ("profit", 2)
-    assert sent(operator, "/new/study", text="", step="rehearsal", then="start").status_code == 303
+    assert sent(operator, "/studies/milk-tea/plan", text="", step="rehearsal", then="start").status_code == 303
     assert status_of(desk.coordinator.context, "milk-tea").life == "running"
     assert operator.get("/studies/milk-tea/plan/people").headers["location"] == "/studies/milk-tea"
     assert operator.get("/studies/nothing/plan/people").status_code == 404

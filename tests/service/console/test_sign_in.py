@@ -11,7 +11,7 @@ from tests.service.console.browser import KEY, VIEWER_KEY, Browser, Desk, desk_a
 from tests.service.world import STUDY, definition
 from voxpop.service import audit, operators
 from voxpop.service.console import sign_in
-from voxpop.service.console.forms import Form
+from voxpop.service.console.screen import Form
 from voxpop.service.keys import new_key
 from voxpop.service.operators import IDLE_SECONDS, LONGEST_SECONDS, Session
 

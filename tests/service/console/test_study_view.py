@@ -175,7 +175,7 @@ def test_the_ledger_names_every_release_and_the_most_exposed(tmp_path: Path) -> 
     assert found is not None
     assert "(5, 1e-06)-differential privacy for the whole study, in the central model" in found.promised
     assert [(release.wave, release.epsilon) for release in found.releases] == [(1, 5.0)]
-    assert found.exposed == "The most exposed person is exposed to epsilon 5 of 5."
+    assert "the most exposed are exposed to epsilon 5 of 5, at delta 1e-06" in found.exposed
     with world(str(tmp_path / "d.db"), definition()) as it:
         assert promise_of(snapshot_of(it)) is None
 

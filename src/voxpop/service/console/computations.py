@@ -369,7 +369,6 @@ class PilotView:
 
     charts: tuple[Chart, ...]
     rows: tuple[tuple[str, str, str], ...]  # decision, average, and within what it is for certain; the first
-    people: int
 
 
 MOST_ROWS = 12
@@ -410,7 +409,7 @@ def pilot_view(study: Definition) -> PilotView | None:
         (describe(labels[at]), number(mean[at], apart), "–" if math.isnan(error[at]) else number(error[at], apart))
         for at in order
     )
-    return PilotView(tuple(charts), rows, sum(group.people for group in problem.pilot))
+    return PilotView(tuple(charts), rows)
 
 
 # -- rehearsals: what a study would take and what it would find, if the model is right

@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from voxpop.errors import InputError
 from voxpop.service import operators
-from voxpop.service.console.forms import Form, whole
 from voxpop.service.console.pages import PAGE_HEADERS, render
-from voxpop.service.console.screen import Console, Screens, form, page
+from voxpop.service.console.screen import Console, Form, Screens, form, page, whole
 from voxpop.service.keys import new_key
 from voxpop.service.outbox import receivers
 from voxpop.service.outbox.receivers import FORMATS, Happening, Hook, Outside
@@ -52,13 +51,9 @@ class OutsideScreens(Screens):
         self.outside = outside
 
     @page("/system/webhooks", "manager")
-    def webhooks(self, request: Request) -> Response:
-        """Show who is told what happens, and what became of it."""
-        return self._show(request, None)
-
     @page("/studies/{study}/connect", "manager")
-    def connect(self, request: Request, study: str) -> Response:
-        """Show how a study is connected with others."""
+    def connect(self, request: Request, study: str | None) -> Response:
+        """Show how a study, or all of them, is connected with others: who is told what, and what became of it."""
         return self._show(request, study)
 
     def _show(self, request: Request, study: str | None, status: int = 200, **values: Any) -> Response:
@@ -73,16 +68,9 @@ class OutsideScreens(Screens):
         return self.console.show(request, "connect", status, **given)
 
     @form("/system/webhooks", "manager", MOST_LONG_FORM)
-    def do(self, request: Request, caller: str, sent: Form) -> Response:
-        """Do what a button says."""
-        return self._act(request, None, caller, sent)
-
     @form("/studies/{study}/connect", "manager", MOST_LONG_FORM)
-    def do_for_study(self, request: Request, study: str, caller: str, sent: Form) -> Response:
-        """Do what a button says, for one study."""
-        return self._act(request, study, caller, sent)
-
-    def _act(self, request: Request, study: str | None, caller: str, sent: Form) -> Response:
+    def do(self, request: Request, study: str | None, caller: str, sent: Form) -> Response:
+        """Do what a button says, for all studies or for one."""
         database, now, what = self.database, self.console.now, sent.text("do")
         try:
             if what == "add":

@@ -248,7 +248,7 @@ class Promise:
     """What everybody was promised, and what was released about them so far."""
 
     promised: str  # one sentence
-    exposed: str  # one sentence, about the most exposed person
+    exposed: str  # one sentence without its end, about the most exposed person
     releases: tuple[Entry, ...]
     caveats: tuple[str, ...]
 
@@ -263,13 +263,7 @@ def promise_of(course: Course) -> Promise | None:
         f"Everyone takes part {often} and is promised ({budget.epsilon:g}, {budget.delta:g})-differential privacy for "
         f"the whole study, in the {trust['privacy']} model."
     )
-    totals = course.ledger.totals(budget.delta)
-    exposed = f"The most exposed person is exposed to epsilon {number(totals['epsilon'] or 0.0)} of {budget.epsilon:g}."
-    if not totals["releases"]:
-        exposed = "Nothing was released so far."
-    elif totals["epsilon"] is None:
-        exposed = "The most exposed person is exposed without limit."
-    return Promise(promised, exposed, tuple(course.ledger.entries), tuple(trust["caveats"]))
+    return Promise(promised, str(course.ledger), tuple(course.ledger.entries), tuple(trust["caveats"]))
 
 
 @dataclass(frozen=True)

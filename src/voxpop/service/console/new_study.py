@@ -36,9 +36,8 @@ from voxpop.policies import DEFAULT, policy_options
 from voxpop.privacy import RELEASES, NoPrivacy
 from voxpop.privacy.models import Private, release_type_of
 from voxpop.service.console.computations import ROLE, ROLES, Computations, Pilot, Price, pilot_view
-from voxpop.service.console.forms import Form, decimal, whole
 from voxpop.service.console.pages import html, render
-from voxpop.service.console.screen import Console, FieldRefusal, Screens, form, page
+from voxpop.service.console.screen import Console, FieldRefusal, Form, Screens, decimal, form, page, whole
 from voxpop.service.operators import Session
 from voxpop.service.refusals import Refusal
 from voxpop.service.study import life
@@ -99,11 +98,11 @@ class Field:
 def written(value: Any) -> str:
     """Write a setting as people type it, without losing a digit.
 
-    >>> written(5.0), written(0.1234567), written(3), written(["sunday", "2026-12-24"])
-    ('5', '0.1234567', '3', 'sunday, 2026-12-24')
+    >>> written(5.0), written(0.1234567), written(3), written(["sunday", "2026-12-24"]), written([1.0, 2.5])
+    ('5', '0.1234567', '3', 'sunday, 2026-12-24', '1, 2.5')
     """
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
+        return ", ".join(map(written, value))
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
@@ -321,11 +320,11 @@ class NewStudyScreen(Screens):
             return html(render("parts/pilot", request.state.session, request.url.path, **shown), status)
         return self.console.show(request, "new", status, steps=STEPS, step="pilot", **shown)
 
-    @page("/new/rehearsal", "manager")
+    @page("/studies/{study}/plan", "manager")
     @page("/new/study", "manager")
-    def again(self, request: Request) -> Response:
+    def again(self, request: Request, study: str | None) -> Response:
         """Lead those who reload the address of a form back to the beginning."""
-        return self.console.moved(request, "/new")
+        return self.console.moved(request, f"/studies/{study}/plan/decisions" if study else "/new")
 
     @form("/new", "manager", MOST_BODY)
     def upload(self, request: Request, sent: Form) -> Response:
@@ -411,24 +410,28 @@ class NewStudyScreen(Screens):
             return html(part, 422 if shown["error"] else 200)
         return self.console.show(request, "new_step", 422 if shown["error"] else 200, **shown)
 
-    def _sent(self, sent: Form) -> tuple[str, str, dict[str, str]]:
+    def _sent(self, sent: Form, study: str | None) -> tuple[str, str, dict[str, str]]:
         """Return the study file and what was typed beside it; without a file, that of the draft."""
-        text, name = sent.text("text"), sent.text("name")
+        text, name = sent.text("text"), study or sent.text("name")
         if not text:
             with at_field("name"):
                 text = study_text(require_name(name), self._definition(name))
         fields = (*ASKING, *CALENDAR, *STOPPING, *PROMISED)
         names = {"name", "enrolment", "privacy_model", *(field.name for field in fields)}
         ladder = re.compile("(values|step|points)_|decisions_only$")
-        typed = {name: sent.text(name) for name in sent if name in names or ladder.match(name)}
+        typed = {name: sent.text(name) for name in sent if name in names or ladder.match(name)} | {"name": name}
         if "privacy_model" not in typed:
             typed["privacy_model"] = typed_of("study", parse_study(Path("study"), text))["privacy_model"]
         return sent.text("file") or "study.toml", text, typed
 
+    @form("/studies/{study}/plan", "manager", MOST_BODY)
     @form("/new/study", "manager", MOST_BODY)
-    def create(self, request: Request, caller: str, sent: Form) -> Response:
-        """Save the study as a draft and go on to a step, or start it; sending the form twice makes one study."""
-        then, at, (file, text, typed) = sent.text("then"), sent.text("step"), self._sent(sent)
+    def create(self, request: Request, caller: str, sent: Form, study: str | None) -> Response:
+        """Save the study as a draft and go on to a step, or start it; sending the form twice makes one study.
+
+        Operators begin one; from then on the owners of the draft may do this, too, at its own address.
+        """
+        then, at, (file, text, typed) = sent.text("then"), sent.text("step"), self._sent(sent, study)
         try:
             name, definition = plan_of(file, text, typed)
             code = typed.get("enrolment")
@@ -445,11 +448,10 @@ class NewStudyScreen(Screens):
         except (InputError, Refusal) as refused:
             field = refused.field if isinstance(refused, FieldRefusal) else ""
             if at in NEXT.values():
-                study = typed.get("name", "")
-                return self._step(request, study, at, text, typed, error=str(refused), field=field)
+                return self._step(request, typed["name"], at, text, typed, error=str(refused), field=field)
             if at == "pilot":
                 given = {"file": file, "text": text, "error": str(refused), "field": field}
-                return self._first(request, name=typed.get("name", ""), **given)
+                return self._first(request, name=typed["name"], **given)
             raise
         return self.console.moved(request, f"/studies/{name}/plan/{then}" if then in STEPS else f"/studies/{name}")
 
@@ -480,15 +482,15 @@ class NewStudyScreen(Screens):
 
     # -- rehearsals
 
-    @form("/new/rehearsal", "manager", MOST_BODY)
-    def rehearse(self, request: Request, session: Session, sent: Form) -> Response:
+    @form("/studies/{study}/rehearsal", "manager", MOST_BODY)
+    def rehearse(self, request: Request, study: str, session: Session, sent: Form) -> Response:
         """Begin to rehearse what is in the form, or to compare the trust models; or say how far that is."""
-        _, text, typed = self._sent(sent)
+        _, text, typed = self._sent(sent, study)
         tables, compare = entered(parse_study(Path("study"), text), typed), sent.text("compare") == "yes"
-        found = self._rehearsal(typed.get("name", ""), tables, compare, begin=True, again=not sent.text("poll"))
+        found = self._rehearsal(study, tables, compare, begin=True, again=not sent.text("poll"))
         if "hx-request" in request.headers:
             return html(render("parts/rehearsal", session, request.url.path, rehearsal=found))
-        return self.console.moved(request, f"/studies/{typed['name']}/plan/{'people' if compare else 'rehearsal'}")
+        return self.console.moved(request, f"/studies/{study}/plan/{'people' if compare else 'rehearsal'}")
 
     def _rehearsal(
         self, study: str, tables: dict[str, Any], compare: bool, begin: bool, again: bool = False

@@ -26,9 +26,8 @@ from voxpop.service import audit
 from voxpop.service.console import sample
 from voxpop.service.console.computations import Computations
 from voxpop.service.console.findings import Findings, findings_of
-from voxpop.service.console.forms import Form
 from voxpop.service.console.pages import PAGE_HEADERS, duration, moment
-from voxpop.service.console.screen import Console, Feed, Screens, form, live_page, page
+from voxpop.service.console.screen import Console, Feed, Form, Screens, form, live_page, page
 from voxpop.service.operators import Principal
 from voxpop.service.refusals import Refusal, no_study
 from voxpop.service.study import life, log, overview
@@ -120,7 +119,7 @@ SORTS: dict[str, Callable[[StudyLine], Any]] = {  # what the list can be ordered
     "state": lambda line: [*State].index(line.glance.state),
     "people": lambda line: -line.glance.registered,
     "deadline": lambda line: line.glance.closes_at or float("inf"),
-    "owner": lambda line: line.owner,
+    "made by": lambda line: line.owner,
 }
 
 

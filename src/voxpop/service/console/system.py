@@ -19,9 +19,8 @@ from voxpop.errors import InputError, require_choice
 from voxpop.io.frames import as_csv
 from voxpop.service import audit, logs, operators
 from voxpop.service.audit import Action
-from voxpop.service.console.forms import Form
 from voxpop.service.console.pages import PAGE_HEADERS, duration, iso
-from voxpop.service.console.screen import Console, Feed, Screens, form, live_page, page
+from voxpop.service.console.screen import Console, Feed, Form, Screens, form, live_page, page
 from voxpop.service.keys import hash_key, new_key
 from voxpop.service.operators import KeyRole
 from voxpop.service.refusals import Refusal

@@ -11,15 +11,19 @@ import re
 import sqlalchemy as sa
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")  # of a study: files are called by it
-coordinator = sa.MetaData()
-shuffler = sa.MetaData()
+coordinator, shuffler = sa.MetaData(), sa.MetaData()
 
 EVERYBODY = 2**62  # `newest` of a wave that an older version began: everybody may be asked about it
 BigId = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers only INTEGER keys automatically
 
-studies = sa.Table(
+
+def table(name: str, *parts: sa.schema.SchemaItem, of: sa.MetaData = coordinator) -> sa.Table:
+    """Declare a table, of the coordinator unless said otherwise."""
+    return sa.Table(name, of, *parts)
+
+
+studies = table(
     "studies",
-    coordinator,
     sa.Column("id", sa.String(64), primary_key=True),
     sa.Column("seq", sa.Integer, nullable=False),  # of the last event
     sa.Column("wave", sa.Integer, nullable=False),
@@ -39,9 +43,8 @@ studies = sa.Table(
     sa.Column("public", sa.Boolean, nullable=False, server_default=sa.false()),  # anyone may read the decision in force
 )
 # Where the open wave of a study stood, whenever that changed: what was in force at an earlier time follows from it.
-stands = sa.Table(
+stands = table(
     "stands",
-    coordinator,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
     sa.Column("at", sa.Double, nullable=False),
@@ -52,35 +55,31 @@ stands = sa.Table(
     sa.Column("newest", BigId),
     sa.Index("stands_study", "study", "at"),
 )
-notes = sa.Table(  # of operators on waves
+notes = table(  # of operators on waves
     "notes",
-    coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("wave", sa.Integer, primary_key=True),
     sa.Column("text", sa.Text, nullable=False),
     sa.Column("actor", sa.String(64), nullable=False),
     sa.Column("at", sa.Double, nullable=False),
 )
-events = sa.Table(
+events = table(
     "events",
-    coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("seq", sa.Integer, primary_key=True),
     sa.Column("kind", sa.String(16), nullable=False),
     sa.Column("at", sa.Float, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
 )
-plays = sa.Table(
+plays = table(
     "plays",
-    coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("key", sa.String(64), primary_key=True),
     sa.Column("wave", sa.Integer, nullable=False),
     sa.Column("rounds", sa.BigInteger, nullable=False),
 )
-people = sa.Table(
+people = table(
     "people",
-    coordinator,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
     sa.Column("key_hash", sa.LargeBinary, nullable=False),
@@ -91,9 +90,8 @@ people = sa.Table(
     sa.Index("people_participations", "study", "participations"),
     sa.Index("people_withdrawn", "study", sqlite_where=sa.text("withdrawn = 1"), postgresql_where=sa.text("withdrawn")),
 )
-invitations = sa.Table(
+invitations = table(
     "invitations",
-    coordinator,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), nullable=False),
     sa.Column("wave", sa.Integer, nullable=False),
@@ -109,32 +107,28 @@ invitations = sa.Table(
 )
 # The next two tables have no foreign keys: each would cost a lookup and a row lock per report. They are not needed,
 # because the same transaction has read the invitation, and who deletes an invitation holds the study's lock alone.
-receipts = sa.Table(
+receipts = table(
     "receipts",
-    coordinator,
     sa.Column("invitation", BigId, primary_key=True),
     # Of the report, keyed by the token, which is not stored in the database; NULL: the shuffler has the report.
     sa.Column("digest", sa.LargeBinary),
 )
-inbox = sa.Table(
+inbox = table(
     "inbox",
-    coordinator,
     sa.Column("invitation", BigId, primary_key=True),
     sa.Column("study", sa.String(64), nullable=False),
     sa.Column("wave", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Index("inbox_wave", "study", "wave"),
 )
-totals = sa.Table(
+totals = table(
     "totals",
-    coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("wave", sa.Integer, primary_key=True),
     sa.Column("body", sa.Text, nullable=False),
 )
-operators = sa.Table(
+operators = table(
     "operators",
-    coordinator,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),  # random if there is no key
     sa.Column("role", sa.String(16), nullable=False, server_default="operator"),  # or member, or application
@@ -143,16 +137,14 @@ operators = sa.Table(
     sa.Column("email", sa.String(254)),  # by which an identity provider may vouch for them, once
     sa.Column("subject", sa.Text),  # the provider and its number for them, from then on
 )
-grants = sa.Table(  # what those may do who are no operators, by study
+grants = table(  # what those may do who are no operators, by study
     "grants",
-    coordinator,
     sa.Column("operator", sa.String(64), sa.ForeignKey("operators.name"), primary_key=True),
     sa.Column("study", sa.String(64), primary_key=True),  # no foreign key: grants of a deleted one are listed
     sa.Column("role", sa.String(16), nullable=False),  # owner, viewer or application
 )
-hooks = sa.Table(  # who is told what happens; what is signed follows from the nonce and the secret outside the database
+hooks = table(  # who is told what happens; what is signed follows from the nonce and the secret outside the database
     "hooks",
-    coordinator,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("address", sa.Text, nullable=False),
     sa.Column("format", sa.String(16), nullable=False),
@@ -161,16 +153,14 @@ hooks = sa.Table(  # who is told what happens; what is signed follows from the n
     sa.Column("nonce", sa.LargeBinary, nullable=False),
     sa.Column("made_at", sa.Double, nullable=False),
 )
-told = sa.Table(  # up to where the log of a study was made into deliveries, and what else was told last
+told = table(  # up to where the log of a study was made into deliveries, and what else was told last
     "told",
-    coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("seq", sa.Integer, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
 )
-deliveries = sa.Table(  # what is to be told, or was; without foreign keys: it outlives study and receiver
+deliveries = table(  # what is to be told, or was; without foreign keys: it outlives study and receiver
     "deliveries",
-    coordinator,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("message", sa.String(64), nullable=False),  # the same for all receivers, and whenever it is sent again
     sa.Column("hook", sa.String(64), nullable=False),
@@ -184,18 +174,16 @@ deliveries = sa.Table(  # what is to be told, or was; without foreign keys: it o
     sa.Column("error", sa.Text, nullable=False, server_default=""),
     sa.Index("deliveries_due", "state", "due"),
 )
-sessions = sa.Table(  # of browsers that are signed in
+sessions = table(  # of browsers that are signed in
     "sessions",
-    coordinator,
     sa.Column("id_hash", sa.LargeBinary, primary_key=True),  # of the cookie
     sa.Column("operator", sa.String(64), sa.ForeignKey("operators.name"), nullable=False),
     sa.Column("key_hash", sa.LargeBinary, nullable=False),  # with which it began: a replaced key ends it
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Column("seen_at", sa.Double, nullable=False),
 )
-audit = sa.Table(  # who did what; append-only
+audit = table(  # who did what; append-only
     "audit",
-    coordinator,
     sa.Column("id", BigId, primary_key=True),
     sa.Column("at", sa.Double, nullable=False),
     sa.Column("actor", sa.String(64), nullable=False),  # the name of an operator, or "command line"
@@ -204,22 +192,19 @@ audit = sa.Table(  # who did what; append-only
     sa.Column("detail", sa.Text, nullable=False, server_default=""),
     sa.Index("audit_study", "study", "id"),
 )
-deleted = sa.Table(  # studies that were deleted on purpose, so that the record of releases does not miss them
+deleted = table(  # studies that were deleted on purpose, so that the record of releases does not miss them
     "deleted",
-    coordinator,
     sa.Column("study", sa.String(64), primary_key=True),
     sa.Column("created_at", sa.Double, primary_key=True),
 )
-summaries = sa.Table(  # what a list of studies shows of each, so that it need not read their logs
+summaries = table(  # what a list of studies shows of each, so that it need not read their logs
     "summaries",
-    coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("seq", sa.Integer, nullable=False),  # of the log when it was written
     sa.Column("body", sa.Text, nullable=False),
 )
-tallies = sa.Table(  # counters of a wave; each process that stores reports has its own row, so that none waits
+tallies = table(  # counters of a wave; each process that stores reports has its own row, so that none waits
     "tallies",
-    coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("wave", sa.Integer, primary_key=True),
     sa.Column("writer", sa.String(32), primary_key=True),  # empty: those who hold the study's lock
@@ -230,36 +215,31 @@ tallies = sa.Table(  # counters of a wave; each process that stores reports has 
     sa.Column("late", sa.Double, nullable=False, server_default="0"),  # deadlines for which those who lapsed were asked
 )
 # Checks of values outside the database, such as the secret; and `ready`, written to show that it works.
-marks = sa.Table(
+marks = table(
     "marks",
-    coordinator,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("mark", sa.LargeBinary, nullable=False),
 )
-version = sa.Table(  # of these tables; one row, in a table that has the name which alembic gave it once
+version = table(  # of these tables; one row, in a table that has the name which alembic gave it once
     "alembic_version",
-    coordinator,
     sa.Column("version_num", sa.String(32), primary_key=True),
 )
-codes = sa.Table(  # enrolment codes for one person each; that one was used is kept, and not by whom
+codes = table(  # enrolment codes for one person each; that one was used is kept, and not by whom
     "codes",
-    coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("code_hash", sa.LargeBinary, primary_key=True),
     sa.Column("used", sa.Boolean, nullable=False, server_default=sa.false()),
 )
-counts = sa.Table(  # apart from `studies`, whose rows uploads share
+counts = table(  # apart from `studies`, whose rows uploads share
     "counts",
-    coordinator,
     sa.Column("study", sa.String(64), sa.ForeignKey("studies.id"), primary_key=True),
     sa.Column("registered", sa.Integer, nullable=False),
     sa.Column("never_asked", sa.Integer, nullable=False),  # people whose participations are 0
     sa.Column("withdrawn", sa.Integer, nullable=False, server_default="0"),  # people who have withdrawn
 )
 
-batches = sa.Table(
+batches = table(
     "batches",
-    shuffler,
     sa.Column("id", sa.String(64), primary_key=True),
     sa.Column("coordinates", sa.Integer, nullable=False),
     sa.Column("bits", sa.Integer, nullable=False),  # levels and trials
@@ -269,23 +249,24 @@ batches = sa.Table(
     sa.Column("levels", sa.Integer),  # these two are NULL if the first version stored the batch
     sa.Column("chance", sa.Double),
     sa.Column("shared", sa.Boolean, nullable=False, server_default=sa.false()),  # reports are shares
+    of=shuffler,
 )
-tokens = sa.Table(
+tokens = table(
     "tokens",
-    shuffler,
     sa.Column("token_hash", sa.LargeBinary, primary_key=True),
     sa.Column("batch", sa.String(64), sa.ForeignKey("batches.id"), nullable=False),
     sa.Column("withdrawn", sa.Boolean, nullable=False),
     sa.Column("digest", sa.LargeBinary),  # of the report, keyed by the token; NULL: none yet; empty: forwarded
     sa.Index("tokens_batch", "batch"),
+    of=shuffler,
 )
-reports = sa.Table(
+reports = table(
     "reports",
-    shuffler,
     sa.Column("token_hash", sa.LargeBinary, sa.ForeignKey("tokens.token_hash"), primary_key=True),
     sa.Column("batch", sa.String(64), sa.ForeignKey("batches.id"), nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Index("reports_batch", "batch"),
+    of=shuffler,
 )
 for shared in (marks, version):
     shared.to_metadata(shuffler)

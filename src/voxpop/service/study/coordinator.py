@@ -98,12 +98,16 @@ class Coordinator:
             with self.database.read() as connection:
                 first = SqlJournal(connection, study).records()[0]
                 known = log.row_of(connection, study).enrolment_hash or None  # codes for one person came later
-            if first.body == json.loads(text_of(encoded)):
+            new = json.loads(text_of(encoded))
+            if first.body == new:
                 if (known is None) != (code is None) or (known and code and not same(known, code)):
                     sentence = f"the study {study!r} exists with another enrolment code; nothing was changed"
                     raise Refusal(409, sentence) from None
                 return False
-            raise Refusal(409, f"there is already another study {study!r}; choose another name") from None
+            other = [part for part in sorted({*new, *first.body}) if new.get(part) != first.body.get(part)]
+            sentence = f"there is already another study {study!r}, with another {' and '.join(other)}"
+            wait = ", or pause this one while nothing shall be played" if "calendar" in other else ""
+            raise Refusal(409, f"{sentence}, and what has begun never changes; choose another name{wait}") from None
         self.context.note("created", study=study)
         return True
 

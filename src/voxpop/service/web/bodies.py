@@ -19,6 +19,7 @@ from voxpop.privacy.release import Batch
 from voxpop.service.audit import AuditEntry
 from voxpop.service.messages import Chance, Count, Decision, Hash, part, says
 from voxpop.service.operators import KeyInfo, KeyRole
+from voxpop.service.outbox.receivers import Delivery, Format, Happening, Hook
 from voxpop.service.study import participants
 from voxpop.service.study.coordinator import MOST_ROUNDS
 from voxpop.service.study.life import Wanted
@@ -34,6 +35,7 @@ Bits = Annotated[int, Meta(ge=1, le=10**9)]
 StudyDefinition = Annotated[dict[str, Any], part("StudyDefinition")]
 Release = Annotated[dict[str, Any], part("Release")]
 LogEvent = Annotated[dict[str, Any], part("LogEvent")]
+Changed = Annotated[bool, says("False if it was so before.")]
 
 
 # Requests
@@ -84,6 +86,15 @@ class NewKey(Message):
     email: Annotated[str | None, says("Whoever the identity provider says has it signs in; then there is no key.")] = (
         None
     )
+
+
+class NewHook(Message):
+    """Who is told what happens."""
+
+    address: Annotated[str, says("https://..., or the address of an e-mail.")]
+    format: Format = "json"
+    study: Annotated[str | None, says("null: all.")] = None
+    events: Annotated[list[str], says(f"None: all of {', '.join([*Happening][:-1])}.")] = []  # noqa: RUF012
 
 
 class Public(Message):
@@ -242,22 +253,13 @@ Deleted = reply("Deleted", "A study was deleted.", study=str, status=Literal["de
 KeyMade = reply(
     "KeyMade", "A new key, which is shown only here; null for an account without one.", name=str, key=str | None
 )
-LifeChanged = reply(
-    "LifeChanged",
-    "Where a study stands now.",
-    study=str,
-    wanted=Wanted,
-    changed=Annotated[bool, says("False if it was there already.")],
-)
-WaveClosed = reply(
-    "WaveClosed",
-    "A wave was closed with those who answered.",
-    study=str,
-    wave=int,
-    changed=Annotated[bool, says("False if it was closed already.")],
-)
+LifeChanged = reply("LifeChanged", "Where a study stands now.", study=str, wanted=Wanted, changed=Changed)
+WaveClosed = reply("WaveClosed", "A wave was closed with those who answered.", study=str, wave=int, changed=Changed)
 Keys = reply("Keys", "All keys by name.", keys=list[KeyInfo])
 Revoked = reply("Revoked", "A key was revoked, now or before.", name=str, status=Literal["revoked"])
+Hooks = reply("Hooks", "Who is told what happens, by name.", webhooks=list[Hook])
+Deliveries = reply("Deliveries", "What was told, or is to be, the newest first.", deliveries=list[Delivery])
+Done = reply("Done", "It is done.", done=bool)
 Audit = reply("Audit", "The audit trail, the newest entries first.", entries=list[AuditEntry])
 Log = reply("Log", "The events of a study.", events=list[LogEvent])
 Registered = reply("Registered", "The participant is registered.", status=Literal["registered"])

@@ -20,16 +20,16 @@ from starlette.responses import JSONResponse, Response
 from voxpop.service import audit, operators
 from voxpop.service.console.connect import OutsideScreens
 from voxpop.service.console.new_study import NewStudyScreen
-from voxpop.service.console.oidc import Provider
 from voxpop.service.console.screen import Console, Feed, refusal_page
-from voxpop.service.console.sign_in import SignIn
+from voxpop.service.console.sign_in import Provider, SignIn
 from voxpop.service.console.studies import StudiesScreen, StudyScreen
 from voxpop.service.console.system import SystemScreens
 from voxpop.service.group_commit import GroupWriter
 from voxpop.service.keys import SIGNATURE, Keyring, new_key
-from voxpop.service.operators import Principal
+from voxpop.service.operators import Principal, require_holder
+from voxpop.service.outbox import receivers
 from voxpop.service.outbox.courier import Courier
-from voxpop.service.outbox.receivers import Outside
+from voxpop.service.outbox.receivers import Hook, Outside
 from voxpop.service.refusals import Refusal, accepted, no_database, no_study
 from voxpop.service.reports import Verdict, decode
 from voxpop.service.stores.schema import studies
@@ -60,9 +60,8 @@ from voxpop.service.web.routes import (
     text_in,
 )
 from voxpop.service.web.service import Service, upload
-from voxpop.service.web.webhooks import WebhookRoutes
 
-TOTAL = "/v2/batches/{batch}/total"
+TOTAL, HOOKS = "/v2/batches/{batch}/total", "/v2/webhooks"
 ENROLMENT = {"X-Voxpop-Enrolment": "The enrolment code, if the study has one."}
 NEWS = {"If-None-Match": "The ETag of the decision that you know: 304 if it is still in force."}
 MOST_WAITING = 1000  # requests for another decision that one process lets wait
@@ -101,6 +100,7 @@ class CoordinatorApp(Service):
     ) -> None:
         super().__init__(lambda: coordinator.database, origins)
         self.coordinator, self._open = coordinator, open_dashboard
+        self.context, self.database = coordinator.context, coordinator.database
         self.shuffler_keys = None if shuffler_key is None else Keyring.of(shuffler_key)
         self.newcomers = RateLimit(newcomers / 3600, max(1.0, newcomers))  # who register, an hour, from one address
         self.scheduler = Scheduler(coordinator)
@@ -109,7 +109,6 @@ class CoordinatorApp(Service):
         self.sign_in, self.courier = SignIn(self.console, provider), Courier(coordinator.context, outside)
         screens = (StudiesScreen, StudyScreen, NewStudyScreen, SystemScreens)
         self.screens = [*(one(self.console) for one in screens), OutsideScreens(self.console, outside)]
-        self.webhooks = WebhookRoutes(coordinator, outside)
         self.checks |= {
             "operator": self.operator,
             "viewer": self.viewer,
@@ -150,7 +149,7 @@ class CoordinatorApp(Service):
         return ""
 
     def _awaits(self, batch: str) -> bool:
-        with self.coordinator.database.read() as connection:
+        with self.database.read() as connection:
             return connection.execute(sa.select(studies.c.id).where(studies.c.batch == batch)).first() is not None
 
     async def operator(self, request: Request) -> str:
@@ -177,7 +176,7 @@ class CoordinatorApp(Service):
             return ""
         if key is None:
             raise Refusal(401, f"only who has a key may read the decisions of {study!r}: an application, or a device")
-        principal = await run_in_threadpool(operators.principal_of, self.coordinator.database, key)
+        principal = await run_in_threadpool(operators.principal_of, self.database, key)
         if principal is None:
             raise Refusal(401, "this is nobody's key; a device registers first, and an application asks an operator")
         if not principal.sees(study) and not principal.plays(study):
@@ -192,7 +191,7 @@ class CoordinatorApp(Service):
 
     async def principal(self, request: Request) -> Principal:
         """Return whose key it is; refuse nobody's."""
-        principal = await run_in_threadpool(operators.principal_of, self.coordinator.database, await bearer(request))
+        principal = await run_in_threadpool(operators.principal_of, self.database, await bearer(request))
         if principal is None:
             raise Refusal(
                 401, "this is nobody's key, or it was revoked; make one with: voxpop keys operator (or viewer)"
@@ -241,12 +240,12 @@ class CoordinatorApp(Service):
     @route("GET", STUDY + "/participant", "participant", participants.OwnData, (404,), for_devices=True)
     def own_data(self, study: str, caller: str) -> participants.OwnData:
         """Get all that is kept of this participant."""
-        return participants.own_data(self.coordinator.context, study, caller)
+        return participants.own_data(self.context, study, caller)
 
     @route("DELETE", STUDY + "/participant", "participant", bodies.Withdrawn, (404,), for_devices=True)
     def withdraw(self, study: str, caller: str) -> Any:
         """Withdraw: what may be forgotten of this participant is; repeating the request changes nothing."""
-        participants.withdraw(self.coordinator.context, study, caller)
+        participants.withdraw(self.context, study, caller)
         self.nudge(study)
         return {"status": "withdrawn"}
 
@@ -324,7 +323,7 @@ class CoordinatorApp(Service):
     @route("PUT", STUDY + "/codes", "operator", participants.CodesAdded, (403, 404))
     def add_codes(self, study: str, caller: str, body: bodies.Codes) -> participants.CodesAdded:
         """Let each of these codes register one person; repeating the request changes nothing."""
-        return participants.add_codes(self.coordinator.context, study, body.codes, caller)
+        return participants.add_codes(self.context, study, body.codes, caller)
 
     @route("PUT", STUDY + "/waves/{wave}/note", "operator", bodies.Noted, (403, 404))
     def note(self, study: str, wave: int, caller: str, body: bodies.Noted) -> Any:
@@ -335,45 +334,45 @@ class CoordinatorApp(Service):
     @route("PUT", STUDY + "/life", "operator", bodies.LifeChanged, (403, 404, 409))
     def change_life(self, study: str, caller: str, body: bodies.LifeChange) -> Any:
         """Start, pause, resume, end or archive a study; repeating the request changes nothing."""
-        changed = life.change(self.coordinator.context, study, Wanted(body.wanted), caller)
+        changed = life.change(self.context, study, Wanted(body.wanted), caller)
         self.nudge(study)
         return {"study": study, "wanted": body.wanted, "changed": changed}
 
     @route("PUT", STUDY + "/close", "operator", bodies.WaveClosed, (403, 404, 409))
     def close_wave(self, study: str, caller: str, body: bodies.WaveClose) -> Any:
         """Close a wave that collects with those who answered; the status says what that costs."""
-        changed = close_early(self.coordinator.context, study, body.wave, caller)
+        changed = close_early(self.context, study, body.wave, caller)
         self.nudge(study)
         return {"study": study, "wave": body.wave, "changed": changed}
 
     @route("DELETE", STUDY, "operator", bodies.Deleted, (403, 404, 409))
     def delete_study(self, study: str, caller: str) -> Any:
         """Delete a draft or a finished study, with its people and its log."""
-        life.delete(self.coordinator.context, study, caller)
+        life.delete(self.context, study, caller)
         return {"study": study, "status": "deleted"}
 
     @route("GET", "/v2/keys", "operator", bodies.Keys, (403,))
     def keys(self) -> Any:
         """List all keys."""
-        return {"keys": operators.list_keys(self.coordinator.database)}
+        return {"keys": operators.list_keys(self.database)}
 
     @route("PUT", "/v2/keys/{name}", "operator", bodies.KeyMade, (403, 404, 409), (201,))
     def add_key(self, name: str, caller: str, body: bodies.NewKey) -> Response:
         """Make a key, or an account for an e-mail address; it replaces what there is under the same name."""
-        key, now = None if body.email else new_key(), self.coordinator.context.clock()
-        operators.add_key(self.coordinator.database, name, key, now, body.role, body.study, caller, email=body.email)
+        key, now = None if body.email else new_key(), self.context.clock()
+        operators.add_key(self.database, name, key, now, body.role, body.study, caller, email=body.email)
         return JSONResponse({"name": name, "key": key}, 201)
 
     @route("PUT", "/v2/keys/{name}/studies/{study}", "operator", bodies.Granted, (403, 404, 409))
     def grant(self, name: str, study: str, caller: str, body: bodies.Granted) -> Any:
         """Give a member a role in one more study, another role, or none."""
-        operators.grant(self.coordinator.database, name, study, body.role, self.coordinator.context.clock(), caller)
+        operators.grant(self.database, name, study, body.role, self.context.clock(), caller)
         return {"role": body.role}
 
     @route("DELETE", "/v2/keys/{name}", "operator", bodies.Revoked, (403, 404, 409))
     def revoke_key(self, name: str, caller: str) -> Any:
         """Revoke a key, unless it is the last operator's, and end its sessions; repeating it changes nothing."""
-        operators.revoke_key(self.coordinator.database, name, self.coordinator.context.clock(), caller)
+        operators.revoke_key(self.database, name, self.context.clock(), caller)
         return {"name": name, "status": "revoked"}
 
     @route("GET", "/v2/audit", "operator", bodies.Audit, (403, 404))
@@ -382,21 +381,21 @@ class CoordinatorApp(Service):
     ) -> Any:
         """Get who did what, the newest first: to one study, by one actor, of one kind, before a number."""
         last = None if before is None else int(before)
-        return {"entries": audit.trail(self.coordinator.database, study, last, actor=actor, action=action)}
+        return {"entries": audit.trail(self.database, study, last, actor=actor, action=action)}
 
     @route("GET", "/v2/studies", "operator", bodies.StudyNames)
     async def studies(self, request: Request) -> Any:
         """List all studies."""
         known = "authorization" in request.headers
         drafts = not self._open or (known and (await self.principal(request)).operates)
-        found = await run_in_threadpool(overview.look, self.coordinator.context)
+        found = await run_in_threadpool(overview.look, self.context)
         shown = [glance for glance in found if drafts or glance.life != Life.DRAFT]
         return {"studies": [glance.study for glance in shown], "glances": list(map(overview.StudyGlance.of, shown))}
 
     @route("GET", STUDY, "viewer", Status, (403, 404))
     def status(self, study: str) -> Status:
         """Get how far a study is."""
-        return status_of(self.coordinator.context, study)
+        return status_of(self.context, study)
 
     @route("GET", STUDY + "/log", "viewer", bodies.Log, (403, 404))
     def log(self, study: str) -> Any:
@@ -406,11 +405,48 @@ class CoordinatorApp(Service):
     @route("GET", STUDY + "/watch", "viewer", Watch, (403, 404))
     async def watch(self, request: Request, study: str) -> Watch:
         """Get a study's estimates."""
-        if self._open and await run_in_threadpool(life.is_draft, self.coordinator.database, study):
+        if self._open and await run_in_threadpool(life.is_draft, self.database, study):
             if "authorization" not in request.headers:
                 raise no_study(study)
             await self.viewer(request)
-        return await run_in_threadpool(watched, self.coordinator.context, study)
+        return await run_in_threadpool(watched, self.context, study)
+
+    # -- webhooks
+
+    @route("GET", HOOKS, "operator", bodies.Hooks, (403,))
+    def webhooks(self) -> Any:
+        """List who is told what happens."""
+        return {"webhooks": receivers.list_hooks(self.database, self.context.secrets)}
+
+    @route("PUT", HOOKS + "/{name}", "operator", Hook, (403, 404, 409))
+    def set_webhook(self, name: str, caller: str, body: bodies.NewHook) -> Hook:
+        """Tell somebody what happens from now on; it replaces the receiver of this name."""
+        new = Hook(name, body.address, body.format, body.study, body.events)
+        receivers.set_hook(self.database, new, self.context.clock(), self.courier.outside, caller)
+        found = receivers.list_hooks(self.database, self.context.secrets)
+        return next(hook for hook in found if hook.name == require_holder(name))
+
+    @route("DELETE", HOOKS + "/{name}", "operator", bodies.Done, (403,))
+    def remove_webhook(self, name: str, caller: str) -> Any:
+        """Tell somebody nothing any more; repeating the request changes nothing."""
+        return {"done": receivers.remove_hook(self.database, name, self.context.clock(), caller)}
+
+    @route("POST", HOOKS + "/{name}/test", "operator", bodies.Done, (403, 404))
+    def test_webhook(self, name: str) -> Any:
+        """Send a receiver a message that says nothing but that it arrives."""
+        receivers.send_test(self.database, name, self.context.clock())
+        return {"done": True}
+
+    @route("GET", "/v2/deliveries", "operator", bodies.Deliveries, (403, 404))
+    def deliveries(self, study: str | None = None) -> Any:
+        """List what was told, of all studies or of one, and whether it arrived."""
+        return {"deliveries": receivers.list_deliveries(self.database, study)}
+
+    @route("POST", "/v2/deliveries/{number}/again", "operator", bodies.Done, (403, 404, 409))
+    def send_again(self, number: str, caller: str) -> Any:
+        """Send a delivery again."""
+        receivers.send_again(self.database, int(number), self.context.clock(), caller)
+        return {"done": True}
 
     # -- the service
 
@@ -434,7 +470,7 @@ class CoordinatorApp(Service):
         """Return every route; of an open service, anyone may call two of them."""
         free = ("studies", "watch") if self._open else ()
         routes = [replace(one, role="anyone") if one.name in free else one for one in routes_of(self)]
-        return [*routes, *routes_of(self.webhooks), *self.pages()]
+        return [*routes, *self.pages()]
 
     def pages(self) -> list[Route]:
         """Return every page, form and stream of the console, and the files that pages load."""

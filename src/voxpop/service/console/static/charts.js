@@ -14,13 +14,14 @@
     drawn.get(place)?.plot.destroy();
     const chart = JSON.parse(text), look = getComputedStyle(place), colour = (name) => look.getPropertyValue("--" + name);
     const bands = [], series = chart.series.map((each, at) => {
-      const role = roles[each.role], stroke = colour(each.role), next = chart.series[at + 1], band = role.band && next?.role === each.role;
+      const role = roles[each.role], stroke = colour(each.role), same = (other) => role.band && other?.role === each.role;
+      const next = chart.series[at + 1], band = same(next), twin = same(chart.series[at - 1]);
       if (band) bands.push({ series: [at + 2, at + 1], fill: colour(each.role + "-fill") });
       const value = (_, value, __, place) => number(value) + (band && value != null ? " to " + number(next.values[place]) : "");
       return {
-        label: band ? each.label.replace(/ from$/, "") : each.label, class: role.band && !band ? "twin" : undefined, value, width: role.width || 0, stroke: role.width === 0 ? undefined : stroke, dash: role.dash, spanGaps: !role.dots,
+        label: band ? each.label.replace(/ from$/, "") : each.label, class: twin ? "twin" : undefined, value, width: role.width || 0, stroke: role.width === 0 ? undefined : stroke, dash: role.dash, spanGaps: !role.dots,
         paths: role.dots ? () => null : undefined,
-        points: { show: !!role.dots || chart.x.length < 12, size: role.size || 5, stroke, fill: stroke },
+        points: { show: !!role.dots || (chart.x.length < 12 && role.width > 0), size: role.size || 5, stroke, fill: stroke },
       };
     });
     const axis = (label, size) => ({ label, size, stroke: colour("ink"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, labelSize: 18, font: "12px system-ui", labelFont: "12px system-ui" });
@@ -29,6 +30,7 @@
       width, height: Math.max(220, Math.min(360, width * 0.5)), scales: { x: { time: false, distr: chart.logarithmic ? 3 : 1 } }, bands,
       axes: [{ ...axis(chart.x_label, 34), ...(whole ? { incrs: [1, 2, 5, 10] } : {}) }, axis(chart.y_label, 56)],
       series: [{ label: chart.x_label, value: (_, value) => number(value) }, ...series], cursor: { drag: { x: false, y: false } },
+      legend: { markers: { fill: (plot, at) => bands.some((band) => band.series[1] === at) ? colour(chart.series[at - 1].role + "-fill") : null } },
     }, [chart.x, ...chart.series.map((each) => each.values)], place);
     drawn.set(place, { sign, plot });
   }
