@@ -37,7 +37,7 @@ def test_plans_and_bounds_are_those_of_the_simulator(tmp_path: Path, model: str,
     done = conduct(grid, study(model, rails=rails))
     assert done.ended
     assert all(wave.plan.also == rails for wave in done.closed)
-    assert len(done.closed) > 1
+    assert len(done.closed) > (0 if rails else 1)
     assert disagreements(done.course, counted(grid, done), own_noise=True) == []
     if model != "central":  # where the server draws no noise of its own
         assert disagreements(done.course, counted(grid, done)) == []
