@@ -58,9 +58,7 @@ def model_tastes(problem: Problem, seed: int = 0) -> Tastes:
     people = people_of(problem, truths)
     drawn = "what the study's pilot says" if problem.pilot else "the study's assumptions, as it has no pilot"
     origin = f"around a truth drawn from {drawn} (seed {seed})"
-    limits = np.transpose(
-        [metric.limits for metric in problem.metrics]
-    )  # (2, metrics) beyond which answers are refused
+    limits = np.transpose([metric.limits for metric in problem.metrics])  # (2, metrics); others are refused
 
     def draw(_: int, plan: Plan, rng: np.random.Generator) -> Array:
         return np.clip(people.observe(plan, 1, rng)[0], *np.repeat(limits, len(plan.arms), axis=1))
