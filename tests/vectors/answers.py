@@ -94,7 +94,7 @@ def cases(model: str) -> list[Case]:
     if model == "none":  # with privacy everybody reports on the whole wave
         data = release(model)
         each = lives(arms_of(data), draw)["several rounds of some"]
-        second: Rewards = [(one[0], one[1], 2 - one[2], one[3], 2) for one in each]
+        second: Rewards = [(one[0], one[1], 2 - (one[2] or 0.0), one[3], 2) for one in each]
         add("the first of two blocks", data, [*second, *each], block=1)
         add("the second of two blocks", data, [*each, *second], block=2)
         add("a block of which a decision is missing", data, [*each, *second[1:4]], block=2)

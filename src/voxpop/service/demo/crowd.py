@@ -61,7 +61,7 @@ def model_tastes(problem: Problem, seed: int = 0) -> Tastes:
     limits = np.transpose([metric.limits for metric in problem.metrics])  # (2, metrics); others are refused
 
     def draw(_: int, plan: Plan, rng: np.random.Generator) -> Array:
-        return np.clip(people.observe(plan, 1, rng)[0], *np.repeat(limits, len(plan.arms), axis=1))
+        return np.asarray(np.clip(people.observe(plan, 1, rng)[0], *np.repeat(limits, len(plan.arms), axis=1)))
 
     return Tastes(truths[0], origin, draw, seed)
 
