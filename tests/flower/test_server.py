@@ -31,7 +31,7 @@ def counted(grid: Direct, done: DeviceStudy) -> dict[int, list[list[float]]]:
 
 @pytest.mark.parametrize(("model", "rails"), [*((model, False) for model in MODELS), ("none", True), ("central", True)])
 def test_plans_and_bounds_are_those_of_the_simulator(tmp_path: Path, model: str, rails: bool) -> None:
-    """Also with a guardrail, whose metric each node reports besides; so few nodes with local noise teach nothing of it."""
+    """Also with a guardrail, whose metric nodes report besides; so few nodes with local noise teach nothing of it."""
     grid = Direct(tmp_path, 60, model=model)
     done = conduct(grid, study(model, rails=rails))
     assert done.ended
