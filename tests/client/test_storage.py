@@ -77,6 +77,29 @@ def test_a_file_from_before_there_were_blocks_is_upgraded(tmp_path: Path) -> Non
     memory.close()
 
 
+def test_metrics_are_kept_beside_the_reward_and_apart_from_it(tmp_path: Path) -> None:
+    """In a file from before there were metrics, too; each has its own rounds."""
+    path = tmp_path / "d.db"
+    columns = "wave INTEGER, block INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL"
+    with sqlite3.connect(path) as file:
+        file.executescript(f"CREATE TABLE rewards ({columns}, PRIMARY KEY (wave, block, arm));")
+        file.execute("INSERT INTO rewards VALUES (2, 2, 7, 4, 3.0)")
+    file.close()
+    memory = Memory(path)
+    assert memory.averages(2, [7], 2) == [0.75]
+    assert memory.record(2, 7, 1.75, 4, 2, {"retention": 1.0, "complaints": 0.5})
+    assert memory.record(2, 7, None, 1, 2, {"retention": 0.0})
+    found = [memory.averages(2, [7], 2, metric) for metric in ("", "retention", "complaints")]
+    assert found == [[1.25], [0.8], [0.5]]
+    assert np.isnan(memory.averages(2, [7], 2, "age")).all()
+    with pytest.raises(InputError, match="retention must be a number"):
+        memory.record(2, 7, 1.0, metrics={"retention": float("nan")})
+    assert np.isnan(memory.averages(2, [7])).all()  # nothing of a round that is refused
+    memory.forget(2)
+    assert np.isnan(memory.averages(2, [7], 2, "retention")).all()
+    memory.close()
+
+
 def test_the_file_of_a_former_version_is_upgraded(tmp_path: Path) -> None:
     """Where waves were called phases; nothing is lost, and what was to be sent goes to the new addresses."""
     path = tmp_path / "d.db"

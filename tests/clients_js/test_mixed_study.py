@@ -41,7 +41,7 @@ def test_plans_are_the_simulator_s(tmp_path: Path, model: str) -> None:
         application = _Application(url, key, "pricing", by_clock=False)
         application.send("PUT", "", {"definition": definition.encode()})
         named: dict[str, Any] = {"url": url, "study": "pricing", "promise": promise, "http": http}
-        ours = simulated(model_tastes(scenario.problem), range(HALF), definition.direction, **named)
+        ours = simulated(model_tastes(scenario.problem), range(HALF), **named)
         crowd, registered, lived = Crowd(ours, pool, longest=BETWEEN), list[int](), set[int]()
         assert fleet.stdin is not None
         tell, heard = fleet.stdin, fleet.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from voxpop import Problem, Promise, SquaredExponential, make_policy
+from voxpop.model.guardrails import Guardrail, Rule
 from voxpop.privacy import make_privacy
 from voxpop_flower import client_app
 from voxpop_flower.messages import read_report
@@ -20,21 +22,27 @@ from voxpop_flower.study import DeviceStudy
 EPSILON = 5.0
 
 
-def study(model: str = "none", path: Path | None = None, population: int = 60) -> DeviceStudy:
+def study(model: str = "none", path: Path | None = None, population: int = 60, rails: bool = False) -> DeviceStudy:
     points = np.linspace(0.0, 1.0, 9)[:, None].tolist()
     problem = Problem(points, SquaredExponential(0.4), noise_std=0.2, bias_std=0.4, norm_bound=1.5, horizon=2_000)
     privacy = make_privacy(model, None if model == "none" else EPSILON)
-    return DeviceStudy.open(problem, make_policy("waves", population=population), privacy, path)
+    if rails:
+        problem = replace(problem, horizon=50_000)
+        problem = replace(problem, guardrails=(Guardrail(Rule.of("complaints <= 0.3"), problem, (0.2,)),), today=0)
+    policy = make_policy("waves", population=population, trials="any" if rails else "safe")
+    return DeviceStudy.open(problem, policy, privacy, path)
 
 
 def promise(model: str, **more: Any) -> Promise:
     return Promise(model, math.inf if model == "none" else EPSILON, **more)
 
 
-def answers_of(person: int, decisions: list[Any], rounds: list[int]) -> list[float]:
+def answers_of(person: int, decisions: list[Any], rounds: list[int], metric: str = "") -> list[float]:
     """What a person gained: always the same, so that a simulator can be told the same."""
-    rng = np.random.default_rng(person)
+    rng = np.random.default_rng([person, 1] if metric else person)
     noise = rng.normal(0.0, 0.2, size=len(rounds)) / np.sqrt(rounds)
+    if metric == "complaints":
+        return [float(decision[0] / 2 + odd) for decision, odd in zip(decisions, noise, strict=True)]
     return [float(1.0 - (decision[0] - 0.5) ** 2 + odd) for decision, odd in zip(decisions, noise, strict=True)]
 
 

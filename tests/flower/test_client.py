@@ -88,11 +88,14 @@ def test_a_report_is_counted_before_it_leaves(tmp_path: Path, monkeypatch: pytes
     assert Memory(tmp_path / "7.db").reports == 1
 
 
+COMPLAINTS = {"name": "complaints", "direction": "minimize"}
 WEAKER: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
     "another model": ("local", lambda told: told.update(question_of("none")), "the local model was promised"),
     "less noise": ("local", lambda told: told["release"].update(std=1.0), "nothing is sent"),
     "no release": ("local", lambda told: told.pop("release"), "this is not a voxpop question"),
-    "other arms": ("none", lambda told: told["release"].update(arms=1), "the release is about 1 decisions of 4"),
+    "other arms": ("none", lambda told: told["release"].update(arms=1), "a report has 1 numbers, got 4 decisions"),
+    "a further metric": ("local", lambda told: told.update(metrics=[COMPLAINTS]), "decisions and 2 metrics"),
+    "an odd metric": ("local", lambda told: told.update(metrics=[{}]), "asks about the metrics [{}]; nothing is sent"),
     "rounds": ("none", lambda told: told.update(rounds=[1]), "it needs a number of rounds for each decision"),
     "wave": ("none", lambda told: told.update(wave=0), "wave must be a whole number"),
 }

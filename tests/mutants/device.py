@@ -145,6 +145,14 @@ FAULTS = [
         (VECTORS,),
     ),
     Fault(
+        "more metrics than were promised",
+        "A device answers about more or fewer metrics than the release was made for.",
+        "io/schema.py",
+        "if decisions * (1 + len(further)) != coordinates:",
+        "if False:",
+        (VECTORS,),
+    ),
+    Fault(
         "coordinator is its own helper",
         "The coordinator and the helper may be one server.",
         "client/promise.py",

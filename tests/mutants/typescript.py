@@ -103,6 +103,14 @@ FAULTS = [
         OWN,
     ),
     Fault(
+        "ts: more metrics than were promised",
+        "A device answers about more or fewer metrics than the release was made for.",
+        "device.ts",
+        "if (arms.length * each.length !== release.arms)",
+        "if (arms.length === 0)",
+        OWN,
+    ),
+    Fault(
         "ts: any second server",
         "A device sends a report that only its shuffler may see wherever the coordinator says.",
         "device.ts",

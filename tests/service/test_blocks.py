@@ -127,7 +127,7 @@ def test_simulated_devices_report_on_their_block_and_the_simulator_agrees(tmp_pa
     app = CoordinatorApp(coordinator).guarded(RateLimit(0, 1), 2**20)
     with served(app) as url, httpx.Client() as http, ThreadPoolExecutor(4) as pool:
         named: dict[str, Any] = {"url": url, "study": STUDY, "promise": promise_of(made), "http": http}
-        crowd = Crowd(simulated(model_tastes(made.problem), range(60), made.direction, **named), pool, longest=0.0)
+        crowd = Crowd(simulated(model_tastes(made.problem), range(60), **named), pool, longest=0.0)
         crowd.register()
         while take_step(coordinator, STUDY) or coordinator.snapshots.current(STUDY).ended is None:
             while (now := coordinator.decision(STUDY)).rounds:

@@ -27,9 +27,10 @@ def waves(**settings: Any) -> Policy:
     return make_policy("waves", **settings)
 
 
-def of_model(model: str, **settings: Any) -> Definition:
+def of_model(model: str, rails: bool = False, **settings: Any) -> Definition:
     epsilon = {"none": 0.0, "central": 5.0, "local": 30.0, "shuffle": 5.0, "aggregate": 5.0}[model]
-    return definition(None if model == "none" else Private(model, epsilon), 500, waves(most_people=150, **settings))
+    privacy = None if model == "none" else Private(model, epsilon)
+    return definition(privacy, 500, waves(most_people=150, **settings), rails)
 
 
 def ran(stack: ExitStack, folder: Path, made: Definition, people: int = 150, **named: Any) -> World:
@@ -40,10 +41,13 @@ def ran(stack: ExitStack, folder: Path, made: Definition, people: int = 150, **n
     return it
 
 
+@pytest.mark.parametrize("rails", [False, True])
 @pytest.mark.parametrize("model", ["none", "central", "local", "shuffle", "aggregate"])
-def test_the_waves_of_the_service_are_the_simulators(tmp_path: Path, model: str) -> None:
+def test_the_waves_of_the_service_are_the_simulators(tmp_path: Path, model: str, rails: bool) -> None:
+    """Also of a study with a guardrail, whose reports are about two metrics."""
     with ExitStack() as stack:
-        it = ran(stack, tmp_path, of_model(model), noise=AgentNoise())
+        it = ran(stack, tmp_path, of_model(model, rails, trials="any" if rails else "safe"), noise=AgentNoise())
+        assert {wave.plan.also for wave in it.coordinator.snapshots.current(STUDY).closed} == {int(rails)}
         assert disagreements(it.coordinator.log(STUDY), it.reports, blocks=it.blocks) == []
         found = it.coordinator.snapshots.current(STUDY)
         assert len(found.closed) >= 2

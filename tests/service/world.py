@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from voxpop.errors import Array
-from voxpop.io.schema import decode_release
-from voxpop.model.direction import Direction
+from voxpop.io.schema import asked_of_device, decode_release
+from voxpop.model.guardrails import Guardrail, Rule
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.waves import Plan
@@ -33,7 +33,7 @@ from voxpop.service.study.inbox import Upload, store
 from voxpop.service.study.participants import Newcomer
 from voxpop.service.study.status import Status, status_of
 from voxpop.service.web.bodies import Total, bytes_of
-from voxpop.simulation.people import GPPeople
+from voxpop.simulation.people import people_of
 
 SECRET = b"s" * 32
 STUDY = "tea"
@@ -43,12 +43,19 @@ def problem(horizon: int = 31) -> Problem:
     return Problem(np.linspace(0, 1, 6), SquaredExponential(0.3), 0.05, 0.1, norm_bound=1.0, horizon=horizon)
 
 
+def guarded(horizon: int = 31) -> Problem:
+    """Return the problem with a guardrail, of which less is better, and which some decisions break."""
+    rail = Guardrail(Rule.of("complaints <= 0.3"), problem(horizon), (0.4,))
+    return replace(problem(horizon), guardrails=(rail,), today=0)
+
+
 def definition(
-    privacy: Privacy | None = None, horizon: int = 31, policy: Policy | None = None, **rules: Any
+    privacy: Privacy | None = None, horizon: int = 31, policy: Policy | None = None, rails: bool = False, **rules: Any
 ) -> Definition:
     """Define a study, of dpbe unless another policy is given: its waves are known in advance."""
     policy, rules = policy or make_policy("dpbe", alpha=0.7), {"most_invited": 1, **rules}
-    return Definition(problem(horizon), policy, privacy or NoPrivacy(), rules=Rules(**rules))
+    made = guarded(horizon) if rails else problem(horizon)
+    return Definition(made, policy, privacy or NoPrivacy(), rules=Rules(**rules))
 
 
 def private(model: str, floor: int = 12) -> Private:
@@ -163,10 +170,13 @@ class World:
         told = invitation["wave"]
         plan = Plan(told["wave"], np.array(told["arms"]), np.array(told["rounds"]), 1)
         if averages is None:
-            f = np.sin(3 * np.linspace(0, 1, 6))
-            averages = GPPeople(problem(), f).observe(plan, 1, self.rng)
-        release, direction = decode_release(told["release"]), Direction.of(told.get("direction", "maximize"))
-        return np.asarray(release.randomize(direction.turn(averages), Simulated(self.rng)), dtype=float)
+            f, rails = np.sin(3 * np.linspace(0, 1, 6)), self.coordinator.snapshots.current(STUDY).problem.guardrails
+            people = people_of(replace(problem(), guardrails=rails), [f, *(0.5 - f / 2 for _ in rails)])
+            averages = people.observe(plan, 1, self.rng)
+        release = decode_release(told["release"])
+        known = asked_of_device(told, release.arms, len(plan.arms))
+        parts = [way.turn(part) for (_, way), part in zip(known, np.split(averages, len(known), axis=1), strict=True)]
+        return np.asarray(release.randomize(np.concatenate(parts, axis=1), Simulated(self.rng)), dtype=float)
 
     def upload(self, invitation: dict[str, Any], report: Array) -> Verdict:
         if invitation["upload"].startswith("https://shuffler.example/"):

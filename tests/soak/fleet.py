@@ -52,9 +52,9 @@ class Witnessed(Memory):
         super().__init__(path)
         self._seen, self._block = seen, 1
 
-    def averages(self, wave: int, arms: list[int], block: int = 1) -> list[float]:
+    def averages(self, wave: int, arms: list[int], block: int = 1, metric: str = "") -> list[float]:
         self._block = block
-        return super().averages(wave, arms, block)
+        return super().averages(wave, arms, block, metric)
 
     def keep(self, outgoing: Outgoing) -> None:
         super().keep(outgoing)

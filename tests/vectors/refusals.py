@@ -6,7 +6,18 @@ import random
 from collections.abc import Iterator
 
 from tests.vectors.answers import ADDED, PRIVATE, promises
-from tests.vectors.releases import ELSEWHERE, OTHERS, SECOND, Data, border, changed, invitation, release
+from tests.vectors.releases import (
+    ELSEWHERE,
+    METRICS,
+    OTHERS,
+    SECOND,
+    Data,
+    border,
+    changed,
+    invitation,
+    of_metrics,
+    release,
+)
 from tests.vectors.running import FOLDER, Case, run, save
 
 ABOUT = (
@@ -131,6 +142,24 @@ HOSTILE: list[tuple[str, Data, str]] = [
         {"wave.arms": [10, 11]},
         "a report has 4 numbers, got 2 decisions; nothing is sent",
     ),
+    (
+        "more metrics than the release was made for",
+        {"wave.metrics": METRICS},
+        "a report has 4 numbers, got 4 decisions and 3 metrics; nothing is sent",
+    ),
+    *(
+        (f"metrics that are none: {odd}", {"wave.metrics": odd}, "the coordinator asks about the metrics")
+        for odd in (
+            None,
+            "retention",
+            {"name": "retention", "direction": "maximize"},
+            ["retention"],
+            [{"name": "retention"}],
+            [{"name": "", "direction": "maximize"}],
+            [{"name": 7, "direction": "maximize"}],
+            [{"name": "retention", "direction": "more"}],
+        )
+    ),
     ("no address", {"upload": None}, "the coordinator asks to send the report to"),
     ("an address that is none", {"upload": "http://[1"}, "the coordinator asks to send the report to"),
     ("mail", {"upload": "mailto:me"}, "the coordinator asks to send the report over mailto; nothing is sent"),
@@ -196,6 +225,12 @@ def _of_others() -> Iterator[tuple[str, Data, Data, str | None]]:
     told, promise = invitation(release("local")), promises("local")
     for name, change, words in HOSTILE:
         yield name, promise, changed(told, change), words
+    for model in ("none", *PRIVATE):
+        longer = invitation(of_metrics(model), metrics=METRICS)
+        for name, metrics in (("fewer", METRICS[:1]), ("no", []), ("more", [*METRICS, METRICS[0]])):
+            words = f"a report has 9 numbers, got 3 decisions{f' and {1 + len(metrics)} metrics' if metrics else ''}; "
+            asked = changed(longer, {"wave.metrics": metrics})
+            yield f"{model}: {name} metrics than the report has", promises(model), asked, f"{words}nothing is sent"
     yield "another server", promise, changed(told, {"upload": ELSEWHERE}), "to send the report to another server"
     for model in ENCODED:
         told, promise, place = invitation(release(model)), promises(model), OTHERS[model]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tests.helpers_privacy import first_wave, later_wave
 from voxpop.io.schema import encode, for_devices
+from voxpop.model.guardrails import Guardrail, Rule
 from voxpop.model.kernels import SquaredExponential
 from voxpop.model.problem import Problem
 from voxpop.model.state import State
 from voxpop.model.waves import Plan
-from voxpop.privacy import Private
+from voxpop.policies.waves.policy import Waves
+from voxpop.privacy import NoPrivacy, Privacy, Private
 from voxpop.privacy.encoded import Encoding
 from voxpop.privacy.gaussian import noise_multiplier
 from voxpop.privacy.none import PlainRelease
@@ -53,23 +57,41 @@ def others(model: str) -> list[tuple[str, Data]]:
     return [(name, for_devices(encode(one))) for name, one in made.items()]
 
 
+METRICS = [{"name": "retention", "direction": "maximize"}, {"name": "complaints", "direction": "minimize"}]
+
+
+def of_metrics(model: str) -> Data:
+    """Make the release of a wave of three decisions, in which people answer about two metrics besides the reward."""
+    points = np.linspace(0, 1, 3)
+    alone = Problem(points, SquaredExponential(0.2), 0.1, 0.2, norm_bound=1.0, horizon=1000)
+    rules = ("retention >= -1", "complaints <= 1")
+    rails = [Guardrail(Rule.of(rule), alone, (0.3, 0.2)[: 1 + place]) for place, rule in enumerate(rules)]
+    problem = replace(alone, guardrails=tuple(rails))
+    plan = Plan(3, np.arange(3), np.full(3, 3), 60, also=2)
+    privacy: Privacy = NoPrivacy() if model == "none" else Private(model, 5.0)
+    return for_devices(encode(privacy.calibrate(problem, Waves().init(problem), plan)))
+
+
 def arms_of(data: Data) -> int:
-    """Return how many decisions a release is about."""
+    """Return how many numbers a release is about: decisions, and metrics of each."""
     return len(data["ball"]["centre"]) if "ball" in data else int(data["arms"])
 
 
-def invitation(data: Data, wave: int = 3, block: int | None = None) -> Data:
+def invitation(data: Data, wave: int = 3, block: int | None = None, metrics: Sequence[Data] = ()) -> Data:
     """Make the invitation to answer a release."""
+    decisions = arms_of(data) // (1 + len(metrics))
     told: Data = {
         "invited": True,
         "token": TOKEN,
         "upload": f"/v2/studies/tea/waves/{wave}/report",
         "seconds_left": 3599.2,
         "next_check_in": 61.3,
-        "wave": {"wave": wave, "arms": [10 + arm for arm in range(arms_of(data))], "release": data},
+        "wave": {"wave": wave, "arms": [10 + arm for arm in range(decisions)], "release": data},
     }
     if block is not None:
         told["wave"]["block"] = block
+    if metrics:
+        told["wave"]["metrics"] = list(metrics)
     if data["model"] in OTHERS:
         told[OTHERS[data["model"]]] = ELSEWHERE
     return told

@@ -2,7 +2,7 @@
 import { originOf, type Origin } from "./addresses.ts";
 import { BrowserStorage } from "./browser.ts";
 import { InputError, isObject, NoAnswerError, requireInteger, shown, StudyOverError } from "./errors.ts";
-import { averages, Memory, type Outgoing, type State, type Storage, type Upload } from "./memory.ts";
+import { averages, Memory, type Metrics, type Outgoing, type State, type Storage, type Upload } from "./memory.ts";
 import { checkCoordinator, checkRelease, requirePromise, type Kept, type OwnersPromise } from "./promise.ts";
 import { readRelease, type Release } from "./releases.ts";
 import { bodyOf, Caller, isDone, isNotNow, refusalOf, type Answer, type Sleep } from "./requests.ts";
@@ -97,13 +97,21 @@ export class Device {
 
   /** Record a reward of the decision in force, in a block of a wave; it stays on the device.
    *
-   * Returns false if it is refused, because it does not count: in block 0, and after withdrawing. Without a block it is
-   * the one in which `decision` last said that this arm is in force.
+   * `metrics` are those of the study's guardrails, by name; a reward of null records them alone. Returns false if it is
+   * refused, because it does not count: in block 0, and after withdrawing. Without a block it is the one in which
+   * `decision` last said that this arm is in force.
    */
-  async record(wave: number, arm: number, reward: number, rounds = 1, block?: number): Promise<boolean> {
+  async record(
+    wave: number,
+    arm: number,
+    reward: number | null,
+    rounds = 1,
+    block?: number,
+    metrics: Metrics = {},
+  ): Promise<boolean> {
     const { wave: ofWave, index, block: known = 1 } = this.inForce ?? {};
     const told = block ?? (wave === ofWave && arm === index ? known : 1);
-    return told !== 0 && (await this.memory.record(wave, arm, reward, rounds, told));
+    return told !== 0 && (await this.memory.record(wave, arm, reward, rounds, told, metrics));
   }
 
   /** Fetch the decision in force. */
@@ -206,7 +214,7 @@ export class Device {
   private async report(invitation: Invitation, state: State): Promise<Outgoing | null> {
     const wave = waveOf(invitation);
     const told = invitation["wave"] as Record<string, unknown>;
-    const { release: proposed, arms, direction = "maximize", block: asked = 1 } = told;
+    const { release: proposed, arms, direction = "maximize", block: asked = 1, metrics = [] } = told;
     const release = readRelease(proposed);
     checkRelease(this.promise, release);
     const addresses = this.addresses(invitation, release);
@@ -217,16 +225,21 @@ export class Device {
     if (!Array.isArray(arms) || !arms.every(Number.isInteger)) {
       throw new InputError(`the coordinator asks about the decisions ${shown(arms)}; nothing is sent`);
     }
-    if (arms.length !== release.arms) {
-      throw new InputError(`a report has ${release.arms} numbers, got ${arms.length} decisions; nothing is sent`);
+    if (!Array.isArray(metrics) || !metrics.every(isMetric)) {
+      throw new InputError(`the coordinator asks about the metrics ${shown(metrics)}; nothing is sent`);
     }
-    if (direction !== "maximize" && direction !== "minimize") {
-      throw new InputError(`the coordinator wants to ${shown(direction)}; nothing is sent`);
+    const each = [{ name: "", direction }, ...metrics]; // of the reward, and of guardrails
+    if (arms.length * each.length !== release.arms) {
+      const further = metrics.length ? ` and ${each.length} metrics` : "";
+      throw new InputError(`a report has ${release.arms} numbers, got ${arms.length} decisions${further}; nothing is sent`);
     }
+    if (!isWay(direction)) throw new InputError(`the coordinator wants to ${shown(direction)}; nothing is sent`);
     const block = requireInteger("the block of an invitation", asked, 1, MOST_WAVE);
-    const known = averages(state, wave, block, arms); // of costs, if it minimises
-    const turned = direction === "minimize" ? known.map((cost) => 0 - cost) : known;
-    const report = release.randomize(turned, this.source);
+    const known = each.flatMap(({ name, direction }) => {
+      const averaged = averages(state, wave, block, arms, name); // of costs, if it minimises
+      return direction === "minimize" ? averaged.map((cost) => 0 - cost) : averaged;
+    });
+    const report = release.randomize(known, this.source);
     if (report === null) return null;
     return { wave, token, uploads: await this.uploads(report, release, addresses) };
   }
@@ -323,6 +336,13 @@ async function proofs(): Promise<typeof import("./prio3.ts")> {
 
 function base64(bytes: Uint8Array): string {
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
+
+const isWay = (value: unknown): boolean => value === "maximize" || value === "minimize";
+
+/** Return true for the metric of a guardrail, as a coordinator names it. */
+function isMetric(value: unknown): value is { name: string; direction: string } {
+  return isObject(value) && typeof value["name"] === "string" && value["name"] !== "" && isWay(value["direction"]);
 }
 
 function waveOf(invitation: Invitation): number {

@@ -7,6 +7,6 @@
 export { BrowserStorage } from "./browser.ts";
 export { Device, Outcome, type Decision, type Options } from "./device.ts";
 export { InputError, NoAnswerError, StudyOverError } from "./errors.ts";
-export { MemoryStorage, type Outgoing, type State, type Storage, type Upload } from "./memory.ts";
+export { MemoryStorage, type Metrics, type Outgoing, type State, type Storage, type Upload } from "./memory.ts";
 export { requirePromise, type OwnersPromise } from "./promise.ts";
 export { Source } from "./source.ts";

@@ -10,8 +10,14 @@ export type Upload = { address: string; body: string; bytes?: true };
 /** A report that was made and is not acknowledged yet; its uploads are made one after the other. */
 export type Outgoing = { wave: number; token: string; uploads: Upload[] };
 
-/** By arm: the number of rounds, and the sum of their rewards. */
-type Rewards = { [arm: string]: [rounds: number, total: number] };
+/** By arm, or by arm and metric ("17 retention"): the number of rounds, and the sum of what was measured. */
+type Rewards = { [of: string]: [rounds: number, total: number] };
+
+/** What was measured besides the reward, by the name of the metric. */
+export type Metrics = Readonly<Record<string, number>>;
+
+/** Where a metric of an arm is kept; the name of the reward is empty. */
+const placeOf = (arm: number, metric: string): string => (metric ? `${arm} ${metric}` : `${arm}`);
 
 /** All that a device keeps. */
 export type State = {
@@ -20,7 +26,7 @@ export type State = {
   registered: boolean;
   withdrawn: boolean;
   forgotten: boolean;
-  /** By wave, block and arm: the number of rounds, and the sum of their rewards. */
+  /** By wave and block. */
   rewards: { [wave: string]: { [block: string]: Rewards } };
   outgoing: Outgoing | null;
   /** The waves of all reports that were ever kept for sending, counted or not. */
@@ -97,19 +103,31 @@ export class Memory {
     return this.change((state) => Object.assign(state, { withdrawn: true, rewards: {}, outgoing: null }));
   }
 
-  /** Add a reward, or the average of several rounds; return false after withdrawing. */
-  async record(wave: number, arm: number, reward: number, rounds: number, block: number): Promise<boolean> {
+  /** Add a reward and other metrics, of one round or the average of several; return false after withdrawing. */
+  async record(
+    wave: number,
+    arm: number,
+    reward: number | null,
+    rounds: number,
+    block: number,
+    metrics: Metrics = {},
+  ): Promise<boolean> {
     requireInteger("wave", wave, 1);
     requireInteger("arm", arm, 0);
     requireInteger("rounds", rounds, 1);
     requireInteger("block", block, 1);
+    const values = [...Object.entries(metrics), ...(reward === null ? [] : [["", reward] as const])];
     // Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
-    const clipped = Math.max(-HUGE, Math.min(HUGE, requireNumber("reward", reward)));
+    const known = values.map(
+      ([name, value]) => [name, Math.max(-HUGE, Math.min(HUGE, requireNumber(name || "reward", value)))] as const,
+    );
     const { withdrawn } = await this.change((state) => {
       if (state.withdrawn) return state;
       const rewards = ((state.rewards[wave] ??= {})[block] ??= {});
-      const [count, total] = rewards[arm] ?? [0, 0];
-      rewards[arm] = [count + rounds, total + clipped * rounds];
+      for (const [name, value] of known) {
+        const [count, total] = rewards[placeOf(arm, name)] ?? [0, 0];
+        rewards[placeOf(arm, name)] = [count + rounds, total + value * rounds];
+      }
       return state;
     });
     return !withdrawn;
@@ -161,10 +179,10 @@ export class Memory {
   }
 }
 
-/** Compute the average reward of each arm in a block of a wave; NaN for an arm without a reward. */
-export function averages(state: State, wave: number, block: number, arms: number[]): number[] {
+/** Compute the average of a metric for each arm in a block of a wave; NaN for an arm of which none is known. */
+export function averages(state: State, wave: number, block: number, arms: number[], metric: string): number[] {
   return arms.map((arm) => {
-    const found = state.rewards[wave]?.[block]?.[arm];
+    const found = state.rewards[wave]?.[block]?.[placeOf(arm, metric)];
     return found === undefined ? NaN : found[1] / found[0];
   });
 }

@@ -9,7 +9,7 @@ export type Case = {
   url?: string;
   promise: OwnersPromise;
   invitation?: Record<string, unknown>;
-  rewards?: [number, number, number, number, number?][];
+  rewards?: [number, number, number | null, number, number?, Record<string, number>?][];
   random?: string;
   noise?: number[];
   outcome?: keyof typeof Outcome;

@@ -9,7 +9,6 @@ import math
 import secrets
 from collections.abc import Callable
 from os import PathLike
-from typing import Any
 
 import httpx
 import numpy as np
@@ -19,7 +18,6 @@ from flwr.clientapp import ClientApp
 from voxpop.client.promise import Promise
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.errors import Array, InputError
-from voxpop.io.schema import decode_release
 from voxpop.privacy import Secure
 from voxpop_flower import messages
 from voxpop_flower.shares import check_helper, send_share
@@ -27,7 +25,7 @@ from voxpop_flower.shares import check_helper, send_share
 SECONDS = 30.0  # that the helper has to answer
 MEMORY = "voxpop-memory"  # the entry of a node's own configuration that names the file
 
-Answers = Callable[[list[Any], list[int]], list[float]]
+Answers = Callable[..., list[float]]
 
 log = logging.getLogger("flwr")
 
@@ -36,7 +34,8 @@ def client_app(answers: Answers, promise: Promise) -> ClientApp:
     """Make a ClientApp that takes part in a study.
 
     `answers(decisions, rounds)` returns what this node gained on average from each decision, while it was in force for
-    so many rounds, or what that cost it if the study minimises; NaN where it does not know. It stays on the node but
+    so many rounds, or what that cost it if the study minimises; NaN where it does not know. For each guardrail of the
+    study, `answers(decisions, rounds, metric)` returns the same of its metric, by name. All of it stays on the node but
     for what the promise allows.
     """
     app = ClientApp()
@@ -76,14 +75,12 @@ def take_part(
 
 def _report(question: messages.Question, answers: Answers, promise: Promise, memory: Memory) -> list[float] | bytes:
     """Make the report, and count it before it leaves: from then on somebody may have seen it."""
-    release = decode_release(question.release)
+    release = question.release
     promise.check(release)
-    if release.arms != len(question.decisions):
-        raise InputError(f"the release is about {release.arms} decisions of {len(question.decisions)}; nothing is sent")
     check_helper(release, question.helper)
     if memory.reports >= promise.participations:
         raise _spent(promise)
-    averages = question.direction.turn(_averages(question, answers))
+    averages = _averages(question, answers)
     if np.isnan(averages).any() and not release.fills_gaps:
         raise InputError("this node does not know what it gained from some decision; nothing is sent")
     source = Secure()
@@ -111,19 +108,21 @@ def _count(memory: Memory, wave: int, promise: Promise) -> None:
 
 
 def _averages(question: messages.Question, answers: Answers) -> Array:
-    """Ask the team's function; where it fails, the person's averages are missing.
+    """Ask the team's function about each metric; where it fails, the person's averages are missing.
 
     An error that left the node could say something about the person, so that it is told to the node's log only.
     """
-    arms = len(question.decisions)
-    try:
-        found = np.array(answers(question.decisions, question.rounds), dtype=float)
-        if found.shape != (arms,):
-            raise ValueError(f"answers() returned the shape {found.shape} for {arms} decisions")
-    except Exception:
-        log.exception("the answers of this node could not be read, and count as missing")
-        found = np.full(arms, math.nan)
-    return found[None, :]
+    arms, known = len(question.decisions), list[Array]()
+    for name, direction in question.metrics:
+        try:
+            found = np.array(answers(question.decisions, question.rounds, *filter(None, [name])), dtype=float)
+            if found.shape != (arms,):
+                raise ValueError(f"answers() returned the shape {found.shape} for {arms} decisions")
+        except Exception:
+            log.exception("the answers of this node could not be read, and count as missing")
+            found = np.full(arms, math.nan)
+        known.append(direction.turn(found))
+    return np.concatenate(known)[None, :]
 
 
 def _spent(promise: Promise) -> InputError:

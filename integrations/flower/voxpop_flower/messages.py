@@ -13,7 +13,9 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from voxpop.errors import Array, InputError, require_integer
+from voxpop.io.schema import asked_of_device, decode_release
 from voxpop.model.direction import Direction
+from voxpop.privacy import Release
 
 ACTION = "voxpop"  # nodes answer messages of this type in a handler of their own, beside any training
 MESSAGE_TYPE = f"query.{ACTION}"
@@ -28,9 +30,9 @@ class Question:
     wave: int
     decisions: list[Any]
     rounds: list[int]
-    release: dict[str, Any]
+    release: Release
     helper: dict[str, Any]  # where one share of the report goes, if it is shared
-    direction: Direction = Direction.MAXIMIZE  # if it minimises, what the node says are costs
+    metrics: list[tuple[str, Direction]]  # the reward, whose name is empty, and those of guardrails; or costs
 
 
 def ask(node: int, told: dict[str, Any], seconds: float) -> Message:
@@ -47,10 +49,11 @@ def read_question(message: Message) -> Question:
         if not len(decisions) == len(rounds) > 0 or not all(type(count) is int and count > 0 for count in rounds):
             raise ValueError("it needs a number of rounds for each decision")
         wave = require_integer("wave", told["wave"], least=1, most=MOST_WAVE)
-        direction = Direction.of(told.get("direction", Direction.MAXIMIZE))
-        return Question(wave, decisions, rounds, told["release"], dict(told.get("helper", {})), direction)
+        release, helper = told["release"], dict(told.get("helper", {}))
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"this is not a voxpop question ({error!s:.200}); nothing is sent") from None
+    made = decode_release(release)
+    return Question(wave, decisions, rounds, made, helper, asked_of_device(told, made.arms, len(decisions)))
 
 
 def reply(message: Message, report: Sequence[float] | bytes) -> Message:

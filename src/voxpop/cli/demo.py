@@ -75,7 +75,7 @@ def demo(
         application = _Application(url, key, "pricing", by_clock=False)
         application.send("PUT", "", {"definition": definition.encode()})
         promise = promise_of(definition, second)
-        made = simulated(tastes, range(devices), definition.direction, url, "pricing", promise, http=http)
+        made = simulated(tastes, range(devices), url, "pricing", promise, http=http)
         crowd = Crowd(made, pool, longest=crowds.BETWEEN)
         _shown(crowd, application, "the demonstration")
         events = [Record(**event) for event in application.send("GET", "/log")["events"]]
@@ -155,7 +155,7 @@ def fleet(
     application = None if key is None else _Application(url, key, name, by_clock)
     with one_thread(), httpx.Client(timeout=30) as http, ThreadPoolExecutor(THREADS) as pool:
         named: dict[str, Any] = {"enrolment_code": enrolment_code, "http": http, "strata": definition.strata}
-        crowd = Crowd(simulated(tastes, range(count), definition.direction, url, name, promise, **named), pool)
+        crowd = Crowd(simulated(tastes, range(count), url, name, promise, **named), pool)
         for device in crowd.devices:
             device.answers = answers
         try:
@@ -196,6 +196,11 @@ def _tastes(
         raise InputError("a formula says what the people of a file gain; give both --population and --formula, or none")
     if population is None or formula is None:
         return crowds.model_tastes(definition.problem, seed), None
+    if definition.problem.guardrails:
+        raise InputError(
+            f"the study has the guardrail {definition.problem.guardrails[0].rule}, and a formula says nothing of it; "
+            "leave out --population and --formula"
+        )
     rewards = definition.direction.turn(rewards_of_formula(population, formula, definition.problem.decisions))
     return crowds.listed_tastes(rewards, noise, seed), len(rewards)
 

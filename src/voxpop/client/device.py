@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from os import PathLike
 from typing import Any, ClassVar, cast
@@ -17,8 +17,7 @@ from voxpop.client.promise import Promise
 from voxpop.client.retries import Caller, body_of, document_of, is_done, is_not_now, refusal_of
 from voxpop.client.storage import Memory, Outgoing
 from voxpop.errors import InputError, RefusedError, require_integer
-from voxpop.io.schema import decode_release
-from voxpop.model.direction import Direction
+from voxpop.io.schema import asked_of_device, decode_release
 from voxpop.privacy import Secure, Source
 from voxpop.privacy.models import release_type_of
 from voxpop.privacy.release import HELPER, SHUFFLER
@@ -84,14 +83,23 @@ class Device:
         self._blocks: dict[tuple[object, object], int] = {}  # by wave and arm: as `decision` said last
         self.next_check_in: float | None = None  # seconds from the last check-in; None: not known, or never again
 
-    def record(self, wave: int, arm: int, reward: float, rounds: int = 1, block: int | None = None) -> bool:
+    def record(
+        self,
+        wave: int,
+        arm: int,
+        reward: float | None,
+        rounds: int = 1,
+        block: int | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> bool:
         """Record a reward of the decision in force, in a block of a wave; it stays on the device.
 
-        Return False if it is refused, because it does not count: in block 0, and after withdrawing. Without a block it
-        is the one in which `decision` last said that this arm is in force.
+        `metrics` are those of the study's guardrails, by name; a reward of None records them alone. Return False if it
+        is refused, because it does not count: in block 0, and after withdrawing. Without a block it is the one in which
+        `decision` last said that this arm is in force.
         """
         block = self._blocks.get((wave, arm), 1) if block is None else block
-        return block != 0 and self.memory.record(wave, arm, reward, rounds, block)
+        return block != 0 and self.memory.record(wave, arm, reward, rounds, block, metrics)
 
     def decision(self) -> dict[str, Any]:
         """Fetch the decision in force: its wave, its block, its index (the arm) and its name."""
@@ -218,10 +226,11 @@ class Device:
         arms = wave.get("arms")
         if not isinstance(arms, list) or not all(type(arm) is int for arm in arms):
             raise InputError(f"the coordinator asks about the decisions {arms!r:.100}; nothing is sent")
-        if len(arms) != release.arms:
-            raise InputError(f"a report has {release.arms} numbers, got {len(arms)} decisions; nothing is sent")
-        direction = Direction.of(wave.get("direction", Direction.MAXIMIZE))  # if it minimises, rewards are costs
-        averages = direction.turn(np.array([self.memory.averages(number, arms, _block_of(wave))]))
+        known = [  # if a direction minimises, these are costs
+            towards.turn(np.array(self.memory.averages(number, arms, _block_of(wave), metric)))
+            for metric, towards in asked_of_device(wave, release.arms, len(arms))
+        ]
+        averages = np.concatenate(known)[None, :]
         if np.isnan(averages).any() and not release.fills_gaps:
             return None
         parts = release.parts(release.randomize(averages, self._source)[0], self._source)

@@ -8,7 +8,7 @@ import os
 import secrets
 import sqlite3
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -22,8 +22,8 @@ from voxpop.privacy.ball import HUGE
 from voxpop.privacy.release import Batch
 
 REWARDS = """CREATE TABLE IF NOT EXISTS rewards (
-    wave INTEGER, block INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL,
-    PRIMARY KEY (wave, block, arm));"""
+    wave INTEGER, block INTEGER, arm INTEGER, count INTEGER NOT NULL, total REAL NOT NULL, metric TEXT DEFAULT '',
+    PRIMARY KEY (wave, block, arm, metric));"""
 TABLES = f"""
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 {REWARDS}
@@ -89,7 +89,7 @@ class Memory:
         self._file.executescript(TABLES)
 
     def _upgrade(self) -> None:
-        """Upgrade the file of a former version: waves were called phases, also in addresses, or had no blocks."""
+        """Upgrade the file of a former version: waves were called phases, or had no blocks, or there was one metric."""
         named = "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE c.name = 'phase'"
         with self._transaction():
             former = [table for (table,) in self._file.execute(named).fetchall()]  # the oldest have no twins
@@ -99,11 +99,12 @@ class Memory:
                 renamed = "replace(replace(address, '/v1/', '/v2/'), '/phases/', '/waves/')"
                 self._file.execute(f"UPDATE {table} SET address = {renamed}")
             columns = [name for (name,) in self._file.execute("SELECT name FROM pragma_table_info('rewards')")]
-            if columns and "block" not in columns:
-                self._file.execute("ALTER TABLE rewards RENAME TO whole")
+            if columns and "metric" not in columns:
+                block = "block" if "block" in columns else "1"
+                self._file.execute("ALTER TABLE rewards RENAME TO former")
                 self._file.execute(REWARDS)
-                self._file.execute("INSERT INTO rewards SELECT wave, 1, arm, count, total FROM whole")
-                self._file.execute("DROP TABLE whole")
+                self._file.execute(f"INSERT INTO rewards SELECT wave, {block}, arm, count, total, '' FROM former")
+                self._file.execute("DROP TABLE former")
 
     @property
     def key(self) -> str:
@@ -119,26 +120,35 @@ class Memory:
             for table in ("outbox", "twins", "rewards"):
                 self._file.execute(f"DELETE FROM {table}")
 
-    def record(self, wave: int, arm: int, reward: float, rounds: int = 1, block: int = 1) -> bool:
-        """Add a reward, or the average of several rounds; return False after withdrawing."""
+    def record(
+        self,
+        wave: int,
+        arm: int,
+        reward: float | None,
+        rounds: int = 1,
+        block: int = 1,
+        metrics: Mapping[str, float] | None = None,
+    ) -> bool:
+        """Add a reward and other metrics, of one round or the average of several; return False after withdrawing."""
         require_integer("wave", wave, least=1)
         require_integer("arm", arm, least=0)
         require_integer("rounds", rounds, least=1)
         require_integer("block", block, least=1)
         # Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
-        reward = max(-HUGE, min(HUGE, require_number("reward", reward)))
+        values = {**(metrics or {}), **({} if reward is None else {"": reward})}
+        known = {name: max(-HUGE, min(HUGE, require_number(name or "reward", one))) for name, one in values.items()}
+        rows = [[wave, block, arm, rounds, one * rounds, name] for name, one in known.items()]
         add = "ON CONFLICT DO UPDATE SET count = count + excluded.count, total = total + excluded.total"
         with self._transaction():
             if not self.withdrawn:
-                values = [wave, block, arm, rounds, reward * rounds]
-                self._file.execute(f"INSERT INTO rewards VALUES (?, ?, ?, ?, ?) {add}", values)
+                self._file.executemany(f"INSERT INTO rewards VALUES (?, ?, ?, ?, ?, ?) {add}", rows)
             return not self.withdrawn
 
-    def averages(self, wave: int, arms: list[int], block: int = 1) -> list[float]:
-        """Compute the average reward of each arm in a block of a wave; NaN for an arm without a reward."""
-        wanted = "SELECT arm, total, count FROM rewards WHERE wave = ? AND block = ?"
+    def averages(self, wave: int, arms: list[int], block: int = 1, metric: str = "") -> list[float]:
+        """Compute the average of a metric for each arm in a block of a wave; NaN for an arm of which none is known."""
+        wanted = "SELECT arm, total, count FROM rewards WHERE wave = ? AND block = ? AND metric = ?"
         with self._lock:
-            rows = self._file.execute(wanted, [wave, block]).fetchall()
+            rows = self._file.execute(wanted, [wave, block, metric]).fetchall()
         found = {arm: total / count for arm, total, count in rows}
         return [found.get(arm, math.nan) for arm in arms]
 

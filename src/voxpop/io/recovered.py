@@ -18,7 +18,7 @@ from voxpop.errors import Array, InputError
 from voxpop.io import schema as wire
 from voxpop.io.studyfile import PARAMETERS
 from voxpop.model.decisions import Choice, Decisions, Float, Integer, Parameter, Space
-from voxpop.model.direction import Direction
+from voxpop.model.direction import Direction, metrics_of
 from voxpop.model.noise import ASSUMED
 from voxpop.model.problem import Evidence, Problem
 from voxpop.policies import policy_options
@@ -62,8 +62,13 @@ def tables_of(study: wire.Definition) -> dict[str, Any]:
     }
     if not whole:
         made["decisions"] = {"allowed": [dict(label) for label in labels]}
-    made |= {"kernel": wire.encode(problem.kernel), "model": _model(problem), "policy": _policy(study)}
-    made["pilot"] = [_group(group, space) for group in problem.pilot]
+    made |= _of_metric(problem, space) | {"policy": _policy(study)}
+    made["today"] = {} if problem.today is None else dict(labels[problem.today])
+    further = zip(study.problem.guardrails, metrics_of(study.problem, study.direction)[1:], strict=True)
+    made["guardrail"] = [
+        {"rule": one.rule.text, **_of_metric(towards.problem(metric), space), "correlations": list(one.correlations)}
+        for one, (_, towards, metric) in further
+    ]
     if study.privacy.model != NoPrivacy.model:
         usual = {name: part.default for name, part in Private.__dataclass_fields__.items()}
         changed = {name: value for name, value in study.privacy.settings().items() if value != usual.get(name)}
@@ -138,6 +143,13 @@ def label_of(space: Space, point: Sequence[float]) -> dict[str, Any]:
             found[name] = min(max(float(f"{each.at(float(point[at])):.12g}"), each.low), each.high)
         at += each.width
     return found
+
+
+def _of_metric(problem: Problem, space: Space) -> dict[str, Any]:
+    """Return the tables of a metric: of the objective or of a guardrail."""
+    pilot = [_group(group, space) for group in problem.pilot]
+    made = {"kernel": wire.encode(problem.kernel), "model": _model(problem)}
+    return made | ({"pilot": pilot} if pilot else {})
 
 
 def _model(problem: Problem) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 from voxpop.errors import InputError, require_array, require_choice, require_integer
 from voxpop.model.calendar import Calendar
 from voxpop.model.decisions import Decisions
-from voxpop.model.direction import Direction
+from voxpop.model.direction import Direction, metrics_of
 from voxpop.model.guardrails import Guardrail, Rule
 from voxpop.model.kernels import KERNELS, Kernel
 from voxpop.model.money import Money
@@ -387,7 +387,7 @@ def wave_for_devices(
     """Write what devices are told of a wave, as plain data: what was played, and how to make a report of it.
 
     If the study minimises, devices record costs, and the release is made for their negative. The devices of each block
-    report on its rounds alone.
+    report on its rounds alone. The numbers of guardrails' metrics follow those of the objective, metric after metric.
     """
     arms = plan.arms.tolist()
     told = {
@@ -399,4 +399,25 @@ def wave_for_devices(
     }
     if plan.blocks > 1:
         told["block"] = block
+    if plan.also:
+        further = metrics_of(problem, direction)[1:]
+        told["metrics"] = [{"name": name, "direction": str(towards)} for name, towards, _ in further]
     return told if direction is Direction.MAXIMIZE else {**told, "direction": str(direction)}
+
+
+def asked_of_device(told: Mapping[str, Any], coordinates: int, decisions: int) -> list[tuple[str, Direction]]:
+    """Return the metrics of a report and their directions, as a device is told them; the objective's name is empty.
+
+    A report whose length is not that of the release is refused: what is promised is promised for the release's numbers.
+    """
+    further, ways = told.get("metrics", []), list(Direction)
+    if not isinstance(further, list) or not all(
+        isinstance(one, dict) and isinstance(one.get("name"), str) and one["name"] and one.get("direction") in ways
+        for one in further
+    ):
+        raise InputError(f"the coordinator asks about the metrics {further!r:.100}; nothing is sent")
+    if decisions * (1 + len(further)) != coordinates:
+        each = f" and {1 + len(further)} metrics" if further else ""
+        raise InputError(f"a report has {coordinates} numbers, got {decisions} decisions{each}; nothing is sent")
+    objective = Direction.of(told.get("direction", Direction.MAXIMIZE))
+    return [("", objective), *((one["name"], Direction(one["direction"])) for one in further)]

@@ -316,7 +316,8 @@ class Answer:
         if self.estimate is not None and self.expected_loss is not None:
             facts["expected loss"] = f"{number(self.expected_loss)} per round"
         facts |= {"guardrails": "; ".join(self.guardrails)} if self.guardrails else {}
-        return {**facts, "certified": certified(self.regret, self.certain, self.confidence)}
+        noun = "decision that keeps the guardrails" if self.guardrails else ""
+        return {**facts, "certified": certified(self.regret, self.certain, self.confidence, noun)}
 
     def __str__(self) -> str:
         """Say what to do and how sure that is."""

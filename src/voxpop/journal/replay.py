@@ -14,7 +14,7 @@ from voxpop.runtime.random_streams import stream
 
 Reports = Mapping[int, list[list[float]]]  # by wave
 Blocks = Mapping[int, list[int]]  # by wave, in the order of the reports
-PARTS = ("active", "lower", "upper", "centre", "lead", "norm_bound", "decision", "certified", "expected_loss")
+PARTS = ("active", "lower", "upper", "centre", "lead", "norm_bound", "decision", "certified", "expected_loss", "keeps")
 FAR = 8.0  # standard deviations by which two draws of noise never differ
 
 

@@ -70,3 +70,9 @@ class Direction(StrEnum):
 def of_rule(rule: Rule) -> Direction:
     """Return the direction of a guardrail's metric."""
     return Direction.MINIMIZE if rule.less else Direction.MAXIMIZE
+
+
+def metrics_of(problem: Problem, direction: Direction) -> list[tuple[str, Direction, Problem]]:
+    """Return the name, direction and problem of each metric that people answer about; the objective's name is empty."""
+    rails = ((guardrail.name, of_rule(guardrail.rule), guardrail.problem) for guardrail in problem.guardrails)
+    return [("", direction, problem), *rails]

@@ -84,11 +84,17 @@ def headline(course: Course) -> str:
         expect += f", likely {said(low)} to {said(high)}"
     parts = [expect, "nothing is certified yet"]
     if answer.certain or answer.regret is not None:
-        parts[1] = certified(answer.regret, answer.certain, answer.confidence, view.layout.label)
+        parts[1] = certified(answer.regret, answer.certain, answer.confidence, _noun(view))
     plan = course.pending
     if plan is not None and (forecast := course.forecast(plan)) is not None:
         parts.append(f"wave {plan.wave} is {expectation(forecast, course.money).split(';')[0]}")
     return f"{use}: {'; '.join(parts)}."
+
+
+def _noun(view: View) -> str:
+    """Say what the decisions are called of which something is certified."""
+    noun = view.layout.label
+    return f"{noun or 'decision'} that keeps the guardrails" if view.course.problem.guardrails else noun
 
 
 def _decision(view: View) -> Iterator[Line]:
@@ -134,11 +140,10 @@ def _per_round(course: Course, reward: float) -> str:
 
 def _certified(view: View) -> Iterator[Line]:
     """Say what is proved, in words that can be repeated, or what it would take."""
-    course, answer, noun = view.course, view.answer, view.layout.label
+    course, answer = view.course, view.answer
     if answer.estimate is None:
         return
-    noun = f"{noun or 'decision'} that keeps the guardrails" if course.problem.guardrails else noun
-    said = certified(answer.regret, answer.certain, answer.confidence, noun)
+    said = certified(answer.regret, answer.certain, answer.confidence, _noun(view))
     if answer.regret is None and not answer.certain:
         yield Line("Certified", said, _lacking(view), first=True)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -417,3 +417,9 @@ class SeveralMetrics(Answering):
 
     def observe_one(self, arm: int, rounds: int, rng: np.random.Generator) -> float:
         raise InputError("people with several metrics are not asked one by one; use waves")
+
+
+def people_of(problem: Problem, truths: Sequence[Array]) -> GPPeople | SeveralMetrics:
+    """Return people as the model describes them, around a truth for each metric."""
+    each = tuple(map(GPPeople, problem.metrics, truths))
+    return SeveralMetrics(each, problem.correlation) if problem.guardrails else each[0]

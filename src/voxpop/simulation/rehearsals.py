@@ -28,17 +28,16 @@ from voxpop.io.studyfile import (
 )
 from voxpop.io.tables import read_people, read_pilot_table
 from voxpop.model.decisions import Choice, Decisions, Float, Parameter, Space
-from voxpop.model.direction import Direction, of_rule
+from voxpop.model.direction import Direction, metrics_of
 from voxpop.model.formula import Formula, column_of
 from voxpop.model.problem import Problem
 from voxpop.policies import DEFAULT, Policy
 from voxpop.privacy import NoPrivacy, Privacy, make_privacy
 from voxpop.report.stakes import price_of
 from voxpop.runtime.random_streams import stream
-from voxpop.simulation.people import GPPeople, ResampledPeople, SeveralMetrics, TablePeople, square_root
+from voxpop.simulation.people import ResampledPeople, TablePeople, people_of, square_root
 from voxpop.simulation.runs import Described, Scenario, simulate
 from voxpop.simulation.scenarios import PEOPLE, piloted
-from voxpop.simulation.simulator import Population
 from voxpop.simulation.weather import Weather
 
 HORIZON = 20_000  # rounds, unless said otherwise
@@ -86,8 +85,8 @@ def rehearse(problem: Problem, policy: Policy, privacy: Privacy, seed: int) -> O
     >>> rehearse(problem, make_policy(), NoPrivacy(), 0) == rehearse(problem, make_policy(), NoPrivacy(), 0)
     True
     """
-    truth = truth_of(problem, seed)
-    run = simulate(Scenario("rehearsal", problem, GPPeople(problem, truth), truth), policy, seed, privacy)
+    truth, *others = (truth_of(metric, seed + place) for place, metric in enumerate(problem.metrics))
+    run = simulate(Scenario("rehearsal", problem, people_of(problem, [truth, *others]), truth), policy, seed, privacy)
     start, known = policy.best(problem, policy.init(problem).concluded()), run.scenario.f
     before = float(known.max() - known[start]) * problem.horizon
     rounds, metrics = sum(wave.plan.length for wave in run.closed), run.metrics
@@ -216,7 +215,11 @@ class Rehearsal(Described):
         if self.resample is not None:
             return _of_pilot(path, problem, data, Path(self.resample), self.seed)
         f, problem = direction.turn(rehearsal_rewards(path, problem, data)), direction.problem(problem)
-        return Scenario("", problem, _with_metrics(path, problem, data, GPPeople(problem, f)), f)
+        truths = [f]
+        for (_, towards, metric), table in zip(metrics_of(problem, direction)[1:], guardrail_tables(data), strict=True):
+            told = {**data, "rehearsal": table.get("rehearsal")}
+            truths.append(towards.turn(rehearsal_rewards(path, towards.problem(metric), told)))
+        return Scenario("", problem, people_of(problem, truths), f)
 
     def make_privacy(self) -> Privacy:
         """Make the chosen trust model, or the file's."""
@@ -227,19 +230,6 @@ class Rehearsal(Described):
     def make_policy(self, scenario: Scenario) -> Policy:
         """Make the policy; the file's own has the settings of the file."""
         return scenario.make_policy(self.policy or scenario.settings.get("name", DEFAULT), **dict(self.settings))
-
-
-def _with_metrics(path: Path, problem: Problem, data: Mapping[str, Any], people: GPPeople) -> Population:
-    """Return people who also answer about the metrics of guardrails."""
-    if not problem.guardrails:
-        return people
-    found = [people]
-    for guardrail, table in zip(problem.guardrails, guardrail_tables(data), strict=True):
-        towards = of_rule(guardrail.rule)
-        told = {**data, "rehearsal": table.get("rehearsal")}
-        rewards = rehearsal_rewards(path, towards.problem(guardrail.problem), told)
-        found.append(GPPeople(guardrail.problem, towards.turn(rewards)))
-    return SeveralMetrics(tuple(found), problem.correlation)
 
 
 def _of_pilot(study: Path, problem: Problem, data: Mapping[str, Any], path: Path, seed: int) -> Scenario:

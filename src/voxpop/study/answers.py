@@ -38,7 +38,7 @@ from voxpop.errors import (
 from voxpop.journal.journal import Released
 from voxpop.journal.question import Question
 from voxpop.journal.wave import Wave, entry_of, release_wave
-from voxpop.model.direction import Direction, of_rule
+from voxpop.model.direction import Direction, metrics_of
 from voxpop.model.noise import TRUST
 from voxpop.model.problem import Evidence, Indices, Problem, Range, require_range
 from voxpop.model.state import State
@@ -262,14 +262,14 @@ def require_within(problem: Problem, plan: Plan, told: Answers | Feedback, direc
         return f"the answer of {repr(told.names[place[0] % told.count]) if told.names else f'row {place[0]}'} {about}"
 
     values = told.mean if isinstance(told, Feedback) else told.matrix
-    known = [("", direction, problem), *((f"{g.name} ", of_rule(g.rule), g.problem) for g in problem.guardrails)]
+    known = metrics_of(problem, direction)
     for (called, towards, each), part in zip(known, np.split(values, len(known), axis=-1), strict=True):
-        require_range(part, towards.bounds(*each.limits), partial(name, called))
+        require_range(part, towards.bounds(*each.limits), partial(name, f"{called} ".lstrip()))
 
 
 def turned(told: Answers | Feedback, direction: Direction, problem: Problem, plan: Plan) -> Answers | Feedback:
     """Turn what people told, rewards or costs, into what the study maximises, of every metric."""
-    towards = [direction, *(of_rule(guardrail.rule) for guardrail in problem.guardrails)]
+    towards = [each for _, each, _ in metrics_of(problem, direction)]
 
     def turn(values: Array) -> Array:
         parts = np.split(values, len(towards), axis=-1)

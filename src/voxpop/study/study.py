@@ -102,11 +102,6 @@ class BaseStudy(Defined, HasCourse):
             raise InputError(
                 f"who = {who!r} asks the same people in every wave, and devices answer once; ask fresh people"
             )
-        if not self.sees_answers and definition.problem.guardrails:
-            raise InputError(
-                "a study with guardrails is for people who answer to you: devices report one metric; leave out the "
-                "guardrails, or ask with voxpop ask"
-            )
         if self.sees_answers and definition.privacy.release_type.noise_on_device:
             raise InputError(
                 f"in the {definition.privacy.model} model people's devices randomise, and a study only sees their sum; "

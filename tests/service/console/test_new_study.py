@@ -20,6 +20,7 @@ import pytest
 
 from tests.helpers_waiting import until
 from tests.service.console.browser import Browser, Desk
+from tests.service.test_guardrails import of_pilot
 from tests.service.world import STUDY, enrol
 from voxpop.errors import InputError
 from voxpop.io.studyfile import parse_study
@@ -722,3 +723,15 @@ def test_a_computation_ends_with_its_service_however_that_ends(tmp_path: Path) -
     service.wait()
     place = Path("/proc") / number.read_text().strip() / "stat"
     until(lambda: not place.exists() or place.read_text().rpartition(")")[2].split()[0] in "ZX", "its end")
+
+
+def test_a_study_file_with_guardrails_becomes_a_draft_and_its_page_says_what_is_kept(operator: Browser) -> None:
+    text = study_text("tea", of_pilot())
+    page = upload(operator, "pilot", "tea.toml", text.encode())
+    assert page.status_code == 200
+    for step in ("decisions", "people", "rehearsal"):
+        assert "Save as a draft" in drafted(operator, step, text, f"tea-{step}")
+    part = " ".join(html.unescape(operator.get("/studies/tea-people").text).split())
+    assert "Guardrail: keeps retention at most 5 % below today's with" in part
+    assert "keeps complaints at most 0.5 with" in " ".join(html.unescape(operator.get("/").text).split())
+    assert operator.get("/studies/tea-people/export/study.toml").text.count("[[guardrail]]") == 2

@@ -228,7 +228,8 @@ def _plain(value: float | None) -> float | None:
 
 def _known(name: str, view: View, then: Known) -> tuple[str, str, str, str]:
     loss = "–" if then.expected_loss is None else view.said(then.expected_loss)
-    return name, view.layout.name(then.best), certified(then.certified, then.left == 1), loss
+    noun = "decision that keeps the guardrails" if view.course.problem.guardrails else ""
+    return name, view.layout.name(then.best), certified(then.certified, then.left == 1, noun=noun), loss
 
 
 def _waves_chart(course: Course) -> Chart | None:

@@ -28,8 +28,8 @@ from voxpop.client import Device, Outcome, Promise
 from voxpop.client.storage import Outgoing
 from voxpop.errors import Array, InputError
 from voxpop.gp.belief import believe
+from voxpop.io.schema import asked_of_device
 from voxpop.journal import replay
-from voxpop.model.direction import Direction
 from voxpop.model.problem import Problem
 from voxpop.model.strata import Strata
 from voxpop.model.waves import Plan
@@ -41,7 +41,7 @@ from voxpop.service.operators import add_key
 from voxpop.service.stores.migrate import open_store
 from voxpop.service.study.definition import Definition
 from voxpop.service.study.log import Record, fold
-from voxpop.simulation.people import GPPeople
+from voxpop.simulation.people import people_of
 from voxpop.simulation.rehearsals import MOST_DRAWN, truth_of
 
 HEIGHT = 0.7  # of the best decision above what was expected, as a share of what the norm bound allows
@@ -67,17 +67,26 @@ def model_tastes(problem: Problem, seed: int = 0) -> Tastes:
     If the study has a pilot, the truth is drawn from what the pilot says: people who contradict it would rightly fail
     the model check. Otherwise it is a smooth function with one best decision, whose norm is within the study's bound.
     """
+    truths = [_truth(metric, seed + place) for place, metric in enumerate(problem.metrics)]
+    people = people_of(problem, truths)
+    drawn = "what the study's pilot says" if problem.pilot else "the study's assumptions, as it has no pilot"
+    origin = f"around a truth drawn from {drawn} (seed {seed})"
+    limits = np.transpose([metric.limits for metric in problem.metrics])  # (2, metrics); others are refused
+
+    def draw(_: int, plan: Plan, rng: np.random.Generator) -> Array:
+        return np.asarray(np.clip(people.observe(plan, 1, rng)[0], *np.repeat(limits, len(plan.arms), axis=1)))
+
+    return Tastes(truths[0], origin, draw, seed)
+
+
+def _truth(problem: Problem, seed: int) -> Array:
+    """Draw what people gain on average."""
     if problem.pilot:
         too_many = problem.size > MOST_DRAWN  # to draw from; the estimate itself is as plausible
-        mean, drawn = believe(problem).mean if too_many else truth_of(problem, seed), "what the study's pilot says"
-    else:
-        best = problem.decisions.points[[np.random.default_rng(seed).integers(problem.size)]]
-        height = HEIGHT * problem.norm_bound / np.sqrt(problem.kernel.diagonal(best)[0])
-        mean = np.asarray(problem.prior_mean + height * problem.kernel(problem.decisions.points, best)[:, 0])
-        drawn = "the study's assumptions, as it has no pilot"
-    people = GPPeople(problem, mean)
-    origin = f"around a truth drawn from {drawn} (seed {seed})"
-    return Tastes(mean, origin, lambda _, plan, rng: people.observe(plan, 1, rng)[0], seed)
+        return believe(problem).mean if too_many else truth_of(problem, seed)
+    best = problem.decisions.points[[np.random.default_rng(seed).integers(problem.size)]]
+    height = HEIGHT * problem.norm_bound / np.sqrt(problem.kernel.diagonal(best)[0])
+    return np.asarray(problem.prior_mean + height * problem.kernel(problem.decisions.points, best)[:, 0])
 
 
 def listed_tastes(rewards: Array, noise_std: float = 0.0, seed: int = 0) -> Tastes:
@@ -101,7 +110,6 @@ class SimulatedDevice(Device):
     tick = 0.0  # nobody's noise is to be hidden
     person: int
     tastes: Tastes
-    direction: Direction
     made: Outgoing | None = None  # the last report, so that the arithmetic can be checked
     block: int = 1  # of the wave, to which it belongs
     answers: float = 1.0  # the share of the waves in which the person answers
@@ -115,15 +123,18 @@ class SimulatedDevice(Device):
         arms, rounds = (np.array(told[name], dtype=np.intp) for name in ("arms", "rounds"))
         plan = Plan(told["wave"], arms, rounds, 1)
         gained, self.block = self.tastes.averages(self.person, plan), told.get("block", 1)
+        known = asked_of_device(told, len(gained), len(arms))
+        rows = [towards.turn(part) for (_, towards), part in zip(known, np.split(gained, len(known)), strict=True)]
         self.memory.forget(plan.wave)  # what was made up before, if the report could not be made then
-        for arm, reward, count in zip(arms, self.direction.turn(gained), rounds, strict=True):
-            self.record(plan.wave, int(arm), float(reward), int(count), self.block)
+        for arm, (reward, *others), count in zip(arms, np.transpose(rows).tolist(), rounds, strict=True):
+            metrics = {name: value for (name, _), value in zip(known[1:], others, strict=True)}
+            self.record(plan.wave, int(arm), reward, int(count), self.block, metrics)
         self.made = super()._report(invitation)
         return self.made
 
 
 def simulated(
-    tastes: Tastes, people: Sequence[int], direction: Direction, *given: Any, strata: Strata | None = None, **named: Any
+    tastes: Tastes, people: Sequence[int], *given: Any, strata: Strata | None = None, **named: Any
 ) -> list[SimulatedDevice]:
     """Make a device for each of these people; the rest is as for any device. People's tastes know no strata."""
     shares = {} if strata is None else strata.allocate(len(people))
@@ -132,7 +143,7 @@ def simulated(
     made = []
     for place, person in enumerate(people):
         device = SimulatedDevice(*given, stratum=belongs[place] if belongs else None, **named)
-        device.person, device.tastes, device.direction = person, tastes, direction
+        device.person, device.tastes = person, tastes
         made.append(device)
     return made
 

@@ -99,11 +99,6 @@ class Definition(journal.Definition):
             raise InputError(
                 f"policy {self.policy.name!r} asks one person per round, but a service asks many per wave; use waves"
             )
-        if self.problem.guardrails:
-            raise InputError(
-                f"the study has the guardrail {self.problem.guardrails[0].rule}, and devices of a service report one "
-                "metric; leave it out, or ask with: voxpop ask"
-            )
         if who := asks_again(self.policy):
             raise InputError(
                 f"who = {who!r} asks the same people in every wave, and a service invites others each time; use fresh "

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import sqlalchemy as sa
 from psycopg.errors import UniqueViolation
 from psycopg.rows import namedtuple_row
 
 from voxpop.errors import Array
+from voxpop.model.direction import metrics_of
 from voxpop.model.problem import require_range
 from voxpop.privacy.release import SHUFFLER, Release
 from voxpop.service.keys import digest_of, hash_key
@@ -251,5 +253,8 @@ def _accepted(definition: Definition, release: Release, reports: Array) -> None:
     """Refuse reports that cannot be added up and, if nothing is promised to people, answers outside of the limits."""
     release.accept(reports)
     if not release.fills_gaps:
-        turn, limits = definition.direction, definition.problem.limits
-        require_range(turn.turn(reports), turn.bounds(*limits), lambda place: f"the answer about arm {place[1]}")
+        known = metrics_of(definition.problem, definition.direction)
+        for (name, turn, metric), part in zip(known, np.split(reports, len(known), axis=1), strict=True):
+            called = f"the {name} answer" if name else "the answer"
+            said = partial("{0} about arm {1[1]}".format, called)
+            require_range(turn.turn(part), turn.bounds(*metric.limits), said)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any
@@ -45,6 +46,7 @@ class Summary:
     reason: str  # why it is finished
     pilot: bool = False  # there was one, so that the best decision is more than a guess from the start
     calendar: dict[str, Any] | None = None  # its settings, if it plays the rounds
+    guardrails: Sequence[str] = ()  # what is certified of each, or believed
 
     @classmethod
     def of(cls, snapshot: Snapshot, created: float) -> Summary:
@@ -62,6 +64,7 @@ class Summary:
             (snapshot.ended or "")[:MOST_TEXT],
             bool(snapshot.definition.problem.pilot),
             None if snapshot.calendar is None else asdict(snapshot.calendar),
+            [guard.said for guard in snapshot.state.guards],
         )
 
 

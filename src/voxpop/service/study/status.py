@@ -51,6 +51,7 @@ class BestDecision(Reply, frozen=True):
             "does not estimate it."
         ),
     ]
+    guardrails: Annotated[list[str], says("What is certified of each guardrail, or believed, in words.")]
 
 
 class DecisionInForce(Reply, frozen=True):
@@ -398,6 +399,7 @@ def best_decision(snapshot: Snapshot) -> BestDecision:
         certified=now.certified if math.isfinite(now.certified) else None,  # JSON has no infinity
         confidence=confidence_of(snapshot.policy, snapshot.problem, len(snapshot.closed)),
         expected_loss=now.expected_loss,
+        guardrails=[guard.said for guard in snapshot.state.guards],
     )
 
 
@@ -407,6 +409,7 @@ def sentences(status: Status, unanswered: str = "") -> list[str]:
     `unanswered` says what the best decision rests on, if nobody has answered yet.
     """
     said = [_in_force(status, unanswered), _expected_loss(status), _certified(status)]
+    said += [f"Guardrail: {describe(status.best.decision)} {kept}." for kept in status.best.guardrails]
     if status.stage == Stage.FINISHED:
         said.append(f"Finished: {status.reason or 'no further wave is planned'}.")
     said += [
@@ -465,7 +468,8 @@ def _certified(status: Status) -> str:
         return "Not certified yet."
     limit = f" by more than {number(best.certified)}" if best.certified > 0 else ""
     sure = percent(best.confidence)
-    return f"Certified: no decision is better than {describe(best.decision)}{limit}, with {sure} confidence."
+    which = "decision that keeps the guardrails" if best.guardrails else "decision"
+    return f"Certified: no {which} is better than {describe(best.decision)}{limit}, with {sure} confidence."
 
 
 def _expected_loss(status: Status) -> str:

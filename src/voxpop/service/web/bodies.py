@@ -207,6 +207,13 @@ class Total(Message):
 # Replies
 
 
+class FurtherMetric(Message):
+    """A metric that devices record besides the reward."""
+
+    name: str
+    direction: Annotated[Direction, says("If it minimises, less of it is better.")]
+
+
 class DeviceWave(Message):
     """What a device needs to know about a wave to make its report."""
 
@@ -217,6 +224,9 @@ class DeviceWave(Message):
     release: Release
     block: Annotated[int, Meta(ge=1), says("The block of the wave whose rounds these are.")] = 1
     direction: Annotated[Direction, says("If it minimises, what devices record are costs.")] = Direction.MAXIMIZE
+    metrics: Annotated[
+        tuple[FurtherMetric, ...], says("Of guardrails: a report has their numbers after the reward's, one by one.")
+    ] = ()
 
 
 class OpenAPI(Message):
