@@ -18,8 +18,9 @@ from voxpop.model.problem import Problem
 from voxpop.model.waves import Answered, Feedback, Plan, changed, in_blocks
 from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.sealing import LEVELS, Evidence, Model, Part, _noise, factor, inflation, split_wave
+from voxpop.simulation.people import GPPeople
 from voxpop.simulation.runs import simulate
-from voxpop.simulation.scenarios import Options, make_scenario
+from voxpop.simulation.scenarios import Options, Scenario, make_scenario
 
 RUNS, LEVEL = 20_000, 0.05
 NOBODY = 1e-9  # so little people vary, and so few degrees of freedom a prior has
@@ -295,6 +296,16 @@ def test_a_prior_does_not_dilute_what_was_measured(arms: int) -> None:
         width = factor(LEVEL) * np.sqrt(shocks.at_most(inflation(LEVEL, shocks.freedom)))
         found.append(by_block[:, 0].mean() - by_block[:, 1].mean() > width)
     assert few_enough(np.array(found), LEVEL)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_decisions_are_certified_although_few_residuals_compare_them(seed: int) -> None:
+    problem, f = Problem.of_matrix(np.eye(2), 0.3, 0.3, 2.0, 20_000), np.array([0.5, 0.5])
+    run = simulate(Scenario("tie", problem, GPPeople(problem, f), f), Waves(), seed)
+    *_, last = run.closed
+    assert all(plan.blocks == 1 or plan.blocks > 4 for plan in run.plans)
+    assert last.plan.people >= max(plan.people for plan in run.plans) // 2  # the wave that measured shocks
+    assert run.state.certificate < problem.bias_std  # with sixteen people in it: 2 to 3 times that
 
 
 def test_the_rounds_of_a_turn_are_one_shock() -> None:

@@ -345,8 +345,8 @@ def blocks_in(problem: Problem, channel: Channel, rounds: int, arms: int, people
 def blocks_of(rounds: int, arms: int, people: float = math.inf) -> int:
     """Return into how many blocks so many rounds of each arm are divided: the fewest that show enough of shocks.
 
-    >>> blocks_of(1, 9), blocks_of(16, 9), blocks_of(16, 3), blocks_of(16, 3, people=20)
-    (1, 2, 8, 4)
+    >>> blocks_of(1, 9), blocks_of(16, 9), blocks_of(16, 3), blocks_of(16, 3, people=20), blocks_of(4, 2)
+    (1, 2, 8, 4, 1)
     """
     blocks = 1
     while 2 * blocks <= min(rounds, max(2.0, people / BLOCK)) and (blocks - 1) * (arms - 1) < RESIDUALS:
