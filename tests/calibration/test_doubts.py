@@ -72,3 +72,9 @@ def test_a_pilot_in_which_nobody_shares_a_decision_is_said() -> None:
     found = calibrate(pilot, kernel="matern-5/2")
     said = doubts(found, pilot, str, str)
     assert any(sentence.startswith("no two people tried the same decision") for sentence in said)
+
+
+def test_yes_or_no_is_not_to_be_capped() -> None:
+    said = said_about((np.random.default_rng(2).random((60, 11)) < 0.02).astype(float))
+    assert "lopsided" in said
+    assert "capped" not in said

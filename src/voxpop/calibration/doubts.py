@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from voxpop.calibration.fit import Calibration, Estimate
 from voxpop.calibration.pilot import Pilot
 from voxpop.calibration.tails import Outlier, outlier, people_needed, signed_skewness
+from voxpop.policies.waves.planning import FEWEST
 
 FACTOR = 2.0  # a constant that may be off by more than this factor is hardly known
 FEW_PEOPLE, FEW_VALUES = 10, 5  # fewer people cannot stand for a population, nor fewer values for a range
 LEVEL = 2.5  # standard deviations of a typical bound
-SMALLEST_WAVE = 20  # people; the default policy asks no fewer unless a budget says so
 
 
 def doubts(found: Calibration, pilot: Pilot, name: Callable[[int], str], place: Callable[[int], str]) -> list[str]:
@@ -96,10 +96,11 @@ def _of_tails(pilot: Pilot) -> list[str]:
     needed, side = people_needed(LEVEL, abs(skew)), "above" if skew > 0 else "below"
     said = (
         f"the answers are lopsided: most are close together and a few lie far {side}; what a wave of fewer than "
-        f"about {needed:,} people certifies may be wrong more often than it says; use a reward that is capped"
+        f"about {needed:,} people certifies may be wrong more often than it says"
     )
-    said += ", or its logarithm" if skew > 0 else ""
-    return [said] if needed > SMALLEST_WAVE else []
+    if len(set(pilot.averages.tolist())) > 2:  # yes or no cannot be capped
+        said += "; use a reward that is capped" + (", or its logarithm" if skew > 0 else "")
+    return [said] if needed > FEWEST else []
 
 
 def _range(estimate: Estimate) -> str:
