@@ -34,7 +34,8 @@ def study(model: str = "none", path: Path | None = None, population: int = 60, r
 
 
 def promise(model: str, **more: Any) -> Promise:
-    return Promise(model, math.inf if model == "none" else EPSILON, **more)
+    other = {"helper": "https://helper.example"} if model == "aggregate" else {}
+    return Promise(model, math.inf if model == "none" else EPSILON, **{**other, **more})
 
 
 def answers_of(person: int, decisions: list[Any], rounds: list[int], metric: str = "") -> list[float]:

@@ -113,7 +113,7 @@ def test_people_are_drawn_with_the_operating_system_s_generator(
 
 def test_a_wave_without_enough_people_is_not_closed_unless_one_may(tmp_path: Path) -> None:
     grid = Direct(tmp_path, 12)
-    with pytest.raises(InputError, match=r"wave 1 asks 20 people and 12 answered, .*; connect more nodes"):
+    with pytest.raises(InputError, match=r"wave 1 asks 16 people and 12 answered, .*; connect more nodes"):
         conduct(grid, study(), QUICK)
     other = Direct(tmp_path / "other", 12)
     (tmp_path / "other").mkdir()
