@@ -172,7 +172,7 @@ class Planner:
     @property
     def _measured(self) -> bool:
         """True if residuals have shown enough of shocks for a statement to count with them."""
-        return self.problem.shocks.freedom >= RESIDUALS / 2
+        return self.problem.shocks.known and self.problem.shocks.freedom >= RESIDUALS / 2
 
     def widening(self) -> Offer | None:
         """Return the wave after which most is expected to be allowed for its price, if it may pay; None without rules.
