@@ -1,4 +1,5 @@
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
@@ -19,6 +20,7 @@ settings.load_profile("voxpop")
 
 KINDS = ("sqlite", "postgresql")
 POSTGRES = os.environ.get("VOXPOP_TEST_POSTGRES")  # the address of a server to use instead of starting one
+MEMORY, ENOUGH = Path("/dev/shm"), 2**32  # bytes that a server's files have room in
 
 collect_ignore = ["botorch", "flower"]  # `make botorch` and `make flower` run these, in environments of their own
 
@@ -84,7 +86,9 @@ def postgres() -> Iterator[str]:
     if POSTGRES:
         yield POSTGRES
         return
-    with tempfile.TemporaryDirectory(prefix="voxpop-pg-") as folder, server(Path(folder)) as address:
+    # Deleting its files takes minutes on some disks.
+    memory = MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ENOUGH else None
+    with tempfile.TemporaryDirectory(prefix="voxpop-pg-", dir=memory) as folder, server(Path(folder)) as address:
         yield address
 
 
