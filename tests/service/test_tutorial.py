@@ -102,7 +102,7 @@ def test_the_tutorial_finishes_and_shows_its_result(
             assert printed.startswith(line.removesuffix("..."))
         suggested = re.search(r"watch it with: (voxpop .*)", created)
         assert suggested is not None
-        assert "wave 1 asks 20 people" in folder.run(suggested[1])
+        assert "wave 1 asks 24 people" in folder.run(suggested[1])
 
         (play,) = commands(first)
         printed = folder.run(play) if first == "voxpop fleet" else folder.play(play)

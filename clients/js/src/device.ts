@@ -109,9 +109,9 @@ export class Device {
     block?: number,
     metrics: Metrics = {},
   ): Promise<boolean> {
-    const { wave: ofWave, index, block: known = 1 } = this.inForce ?? {};
-    const told = block ?? (wave === ofWave && arm === index ? known : 1);
-    return told !== 0 && (await this.memory.record(wave, arm, reward, rounds, told, metrics));
+    const now = this.inForce;
+    block ??= now?.wave === wave && now.index === arm ? (now.block ?? 1) : 1;
+    return block !== 0 && (await this.memory.record(wave, arm, reward, rounds, block, metrics));
   }
 
   /** Fetch the decision in force. */
@@ -235,10 +235,9 @@ export class Device {
     }
     if (!isWay(direction)) throw new InputError(`the coordinator wants to ${shown(direction)}; nothing is sent`);
     const block = requireInteger("the block of an invitation", asked, 1, MOST_WAVE);
-    const known = each.flatMap(({ name, direction }) => {
-      const averaged = averages(state, wave, block, arms, name); // of costs, if it minimises
-      return direction === "minimize" ? averaged.map((cost) => 0 - cost) : averaged;
-    });
+    const known = each.flatMap(({ name, direction }) =>
+      averages(state, wave, block, arms, name).map((average) => (direction === "minimize" ? 0 - average : average)),
+    );
     const report = release.randomize(known, this.source);
     if (report === null) return null;
     return { wave, token, uploads: await this.uploads(report, release, addresses) };

@@ -38,15 +38,9 @@ export function shown(value: unknown): string {
 
 /** Return the value as a finite number inside its range, or refuse it. */
 export function requireNumber(name: string, value: unknown, limits: Limits = {}): number {
-  const { above, least, below, most } = limits;
-  const inside =
-    typeof value === "number" &&
-    Number.isFinite(value) &&
-    (above === undefined || value > above) &&
-    (least === undefined || value >= least) &&
-    (below === undefined || value < below) &&
-    (most === undefined || value <= most);
-  if (inside) return value;
+  const { above = -Infinity, least = -Infinity, below = Infinity, most = Infinity } = limits;
+  const finite = typeof value === "number" && Number.isFinite(value);
+  if (finite && value > above && value >= least && value < below && value <= most) return value;
   const wanted = (Object.keys(WORDS) as (keyof Limits)[])
     .filter((key) => limits[key] !== undefined)
     .map((key) => `${WORDS[key]} ${general(limits[key]!)}`);

@@ -17,7 +17,7 @@ type Rewards = { [of: string]: [rounds: number, total: number] };
 export type Metrics = Readonly<Record<string, number>>;
 
 /** Where a metric of an arm is kept; the name of the reward is empty. */
-const placeOf = (arm: number, metric: string): string => (metric ? `${arm} ${metric}` : `${arm}`);
+const placeOf = (arm: number, metric: string): string => `${arm} ${metric}`.trimEnd();
 
 /** All that a device keeps. */
 export type State = {
@@ -110,23 +110,23 @@ export class Memory {
     reward: number | null,
     rounds: number,
     block: number,
-    metrics: Metrics = {},
+    metrics: Metrics,
   ): Promise<boolean> {
     requireInteger("wave", wave, 1);
     requireInteger("arm", arm, 0);
     requireInteger("rounds", rounds, 1);
     requireInteger("block", block, 1);
-    const values = [...Object.entries(metrics), ...(reward === null ? [] : [["", reward] as const])];
     // Beyond this every answer is clipped anyway; without a limit, a sum could be infinite.
-    const known = values.map(
+    const known = Object.entries(reward === null ? metrics : { ...metrics, "": reward }).map(
       ([name, value]) => [name, Math.max(-HUGE, Math.min(HUGE, requireNumber(name || "reward", value)))] as const,
     );
     const { withdrawn } = await this.change((state) => {
       if (state.withdrawn) return state;
       const rewards = ((state.rewards[wave] ??= {})[block] ??= {});
       for (const [name, value] of known) {
-        const [count, total] = rewards[placeOf(arm, name)] ?? [0, 0];
-        rewards[placeOf(arm, name)] = [count + rounds, total + value * rounds];
+        const place = placeOf(arm, name);
+        const [count, total] = rewards[place] ?? [0, 0];
+        rewards[place] = [count + rounds, total + value * rounds];
       }
       return state;
     });
