@@ -19,8 +19,8 @@ from voxpop.model.waves import Answered, Feedback, Plan, changed, in_blocks
 from voxpop.policies.waves.policy import Waves
 from voxpop.policies.waves.sealing import LEVELS, Evidence, Model, Part, _noise, factor, inflation, split_wave
 from voxpop.simulation.people import GPPeople
-from voxpop.simulation.runs import simulate
-from voxpop.simulation.scenarios import Options, Scenario, make_scenario
+from voxpop.simulation.runs import Scenario, simulate
+from voxpop.simulation.scenarios import Options, make_scenario
 
 RUNS, LEVEL = 20_000, 0.05
 NOBODY = 1e-9  # so little people vary, and so few degrees of freedom a prior has
