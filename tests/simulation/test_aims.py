@@ -85,6 +85,13 @@ def test_the_picture_marks_the_aim_that_pays(aims: list[Aim]) -> None:
     ]
 
 
+def test_the_picture_shows_what_asking_nobody_loses(aims: list[Aim]) -> None:
+    free = [
+        replace(aim, outcomes=tuple(replace(each, lost=0.0, answers=1e-9) for each in aim.outcomes)) for aim in aims
+    ]
+    assert picture(free).axes[1].get_ylim()[1] > free[0].not_asking > 0
+
+
 def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(InputError) as call:
         aims_of(replace(STUDY, policy=make_policy("dpbe")), runs=3)

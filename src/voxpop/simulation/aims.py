@@ -145,6 +145,7 @@ def picture(aims: Sequence[Aim]) -> Figure:
             ax.margins(0.15)
             ax.set(title=title, xlabel="certified: nothing is better by more than", ylabel=label, ylim=(0, None))
         axes[1].axhline(nobody, color=MUTED, linestyle="--")
+        axes[1].set_ylim(0, max(axes[1].get_ylim()[1], 1.1 * nobody))
         start = (axes[1].get_xlim()[0], nobody)
         axes[1].annotate("asking nobody", start, (4, -11), textcoords="offset points", color=MUTED)
     return figure
