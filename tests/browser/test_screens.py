@@ -172,7 +172,8 @@ def test_signing_in_and_pausing_need_no_mouse(browser: Browser, place: tuple[Tow
     with visit(browser, url) as sitting:
         page, keyboard = sitting.page, sitting.page.keyboard
         sitting.go()
-        keyboard.type(ADA)  # the field for it has the focus
+        expect(page.get_by_label("Your key")).to_be_focused()  # as the page opens
+        keyboard.type(ADA)
         keyboard.press("Enter")
         page.wait_for_url(url + "/")
         tab_to(page, "espresso")
@@ -194,6 +195,7 @@ def test_a_study_is_made_and_started_without_a_mouse(browser: Browser, place: tu
         page, keyboard = sitting.page, sitting.page.keyboard
         page.on("filechooser", lambda dialogue: dialogue.set_files(tmp_path / "chai.csv"))  # which is no page
         sitting.go()
+        expect(page.get_by_label("Your key")).to_be_focused()
         keyboard.type(ADA)
         keyboard.press("Enter")
         page.wait_for_url(url + "/")
