@@ -15,12 +15,13 @@ from voxpop.gp.belief import within
 from voxpop.model.problem import Indices, Problem
 from voxpop.model.state import Channel, State
 from voxpop.model.waves import Forecast, Plan, changed
-from voxpop.policies.waves.planning import MEASURING, Limits, blocks_in, numbers_of_people, useful_rounds
+from voxpop.policies.waves.planning import Limits, blocks_in, numbers_of_people, useful_rounds
 from voxpop.policies.waves.sealing import Evidence, Part
 
 CERTIFIED_RATIO = 1.1  # between numbers of people
 SEALED_AT_LAST = 0.9  # the share that is sealed in a wave that aims at a certificate
 MOST_ARMS = 128
+MEASURING = (1, 4, 16)  # rounds of an arm that show enough of shocks, whether people need them or not
 CROWDS = (200, 5_000)  # numbers of people for which arms are chosen
 MOST_ASKED = 1_000_000  # people
 MOST_CONSIDERED = 400  # actions whose bounds are predicted

@@ -33,7 +33,6 @@ RESIDUALS = 8  # degrees of freedom with which a wave is to show shocks
 SHOWN = 6  # those of a wave that is played for that alone
 ENOUGH = 12  # degrees of freedom, after which shocks are known and everybody answers about all rounds
 ROUNDS = (1, 2, 4, 8, 16, 32, 64)  # of an arm in a wave
-MEASURING = (1, 4, 16)  # rounds of an arm that show enough of shocks, whether people need them or not
 PEOPLE_RATIO = 1.45
 GOOD_ENOUGH = 0.86  # of the largest net
 FINALISTS = tuple(np.linspace(0.8, 0.98, 10).tolist())  # shares of the largest net
