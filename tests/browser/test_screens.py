@@ -167,15 +167,20 @@ def tab_to(page: Page, name: str) -> None:
     raise AssertionError(f"the tabulator does not lead to {name!r}")
 
 
+def sign_in(sitting: Visit) -> None:
+    """Sign in with the keyboard alone; the field for the key has the focus as the page opens."""
+    sitting.go()
+    expect(sitting.page.get_by_label("Your key")).to_be_focused()
+    sitting.page.keyboard.type(ADA)
+    sitting.page.keyboard.press("Enter")
+    sitting.page.wait_for_url(sitting.url + "/")
+
+
 def test_signing_in_and_pausing_need_no_mouse(browser: Browser, place: tuple[Town, str]) -> None:
     it, url = place
     with visit(browser, url) as sitting:
         page, keyboard = sitting.page, sitting.page.keyboard
-        sitting.go()
-        expect(page.get_by_label("Your key")).to_be_focused()  # as the page opens
-        keyboard.type(ADA)
-        keyboard.press("Enter")
-        page.wait_for_url(url + "/")
+        sign_in(sitting)
         tab_to(page, "espresso")
         keyboard.press("Enter")
         page.wait_for_url(url + "/studies/espresso")
@@ -194,11 +199,7 @@ def test_a_study_is_made_and_started_without_a_mouse(browser: Browser, place: tu
     with visit(browser, url) as sitting:
         page, keyboard = sitting.page, sitting.page.keyboard
         page.on("filechooser", lambda dialogue: dialogue.set_files(tmp_path / "chai.csv"))  # which is no page
-        sitting.go()
-        expect(page.get_by_label("Your key")).to_be_focused()
-        keyboard.type(ADA)
-        keyboard.press("Enter")
-        page.wait_for_url(url + "/")
+        sign_in(sitting)
         tab_to(page, "New study")
         keyboard.press("Enter")
         page.wait_for_url(url + "/new")

@@ -121,19 +121,25 @@ def test_a_study_over_http_learns_from_each_block_what_its_people_lived_through_
     coordinator.database.close()
 
 
-def test_simulated_devices_report_on_their_block_and_the_simulator_agrees(tmp_path: Path) -> None:
-    made, coordinator = study(), Coordinator(open_store(str(tmp_path / "c.db"), "coordinator"), SECRET)
+def over_http(folder: Path, made: Definition, people: int) -> tuple[Coordinator, Crowd]:
+    """Run a study to its end with simulated devices that talk to a coordinator over HTTP."""
+    coordinator = Coordinator(open_store(str(folder / "c.db"), "coordinator"), SECRET)
     coordinator.create(STUDY, made)
     app = CoordinatorApp(coordinator).guarded(RateLimit(0, 1), 2**20)
     with served(app) as url, httpx.Client() as http, ThreadPoolExecutor(4) as pool:
         named: dict[str, Any] = {"url": url, "study": STUDY, "promise": promise_of(made), "http": http}
-        crowd = Crowd(simulated(model_tastes(made.problem), range(60), **named), pool, longest=0.0)
+        crowd = Crowd(simulated(model_tastes(made.problem), range(people), **named), pool, longest=0.0)
         crowd.register()
         while take_step(coordinator, STUDY) or coordinator.snapshots.current(STUDY).ended is None:
             while (now := coordinator.decision(STUDY)).rounds:
                 coordinator.play(STUDY, now.wave, new_key(), now.rounds)
             take_step(coordinator, STUDY)
             crowd.check_in()
+    return coordinator, crowd
+
+
+def test_simulated_devices_report_on_their_block_and_the_simulator_agrees(tmp_path: Path) -> None:
+    coordinator, crowd = over_http(tmp_path, study(), 60)
     assert Counter(crowd.blocks[1]) == halves(len(crowd.reports[1]))
     assert disagreements(coordinator.log(STUDY), crowd.reports, blocks=crowd.blocks) == []
     coordinator.database.close()

@@ -1,17 +1,15 @@
 """A study of the service with guardrails: what devices are told and may send, and what the service says of it."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
-from tests.service.served import served
-from tests.service.world import SECRET, STUDY, World, definition, guarded, take_step, world
+from tests.service.test_blocks import over_http
+from tests.service.world import STUDY, World, definition, guarded, world
 from tests.study.test_guardrails import pilot
 from voxpop import Study
 from voxpop.cli.demo import _tastes
@@ -21,15 +19,10 @@ from voxpop.model.direction import Direction
 from voxpop.model.waves import Plan
 from voxpop.policies import Policy, make_policy
 from voxpop.privacy import NoPrivacy
-from voxpop.service.demo.crowd import Crowd, disagreements, model_tastes, promise_of, simulated
-from voxpop.service.keys import new_key
+from voxpop.service.demo.crowd import disagreements, model_tastes
 from voxpop.service.refusals import Refusal
-from voxpop.service.stores.migrate import open_store
-from voxpop.service.study.coordinator import Coordinator
 from voxpop.service.study.definition import Definition, Rules, alike, definition_of, study_text
 from voxpop.service.study.overview import look
-from voxpop.service.web.coordinator_app import CoordinatorApp
-from voxpop.service.web.limits import RateLimit
 from voxpop.simulation.rehearsals import rehearse
 
 RULES: dict[str, Any] = {"guardrails": ["retention >= -5%", "complaints <= 0.5"], "today": {"price": 4.0}}
@@ -66,18 +59,7 @@ def test_a_study_file_makes_the_study_again(direction: Direction) -> None:
 
 
 def test_devices_over_http_report_every_metric_and_the_simulator_agrees(tmp_path: Path) -> None:
-    made, coordinator = of_pilot(), Coordinator(open_store(str(tmp_path / "c.db"), "coordinator"), SECRET)
-    coordinator.create(STUDY, made)
-    app = CoordinatorApp(coordinator).guarded(RateLimit(0, 1), 2**20)
-    with served(app) as url, httpx.Client() as http, ThreadPoolExecutor(4) as pool:
-        named: dict[str, Any] = {"url": url, "study": STUDY, "promise": promise_of(made), "http": http}
-        crowd = Crowd(simulated(model_tastes(made.problem), range(100), **named), pool, longest=0.0)
-        crowd.register()
-        while take_step(coordinator, STUDY) or coordinator.snapshots.current(STUDY).ended is None:
-            while (now := coordinator.decision(STUDY)).rounds:
-                coordinator.play(STUDY, now.wave, new_key(), now.rounds)
-            take_step(coordinator, STUDY)
-            crowd.check_in()
+    coordinator, crowd = over_http(tmp_path, of_pilot(), 100)
     closed = coordinator.snapshots.current(STUDY).closed
     assert closed
     assert {len(report) for reports in crowd.reports.values() for report in reports} == {
